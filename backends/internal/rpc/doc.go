@@ -1,0 +1,2 @@
+// Package rpc speaks JSON-RPC with a child over its pipes.
+package rpc
