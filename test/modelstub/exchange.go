@@ -1,0 +1,197 @@
+package modelstub
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// A dialect is one API: how it puts requests, replies and failures.
+type dialect interface {
+	// parse fills in what the body says; a body that cannot be read leaves KindOther.
+	parse(*Request)
+	// stream puts a reply on w, piece by piece.
+	stream(w *bufio.Writer) renderer
+	// whole is a reply in one piece.
+	whole(reply, []content) []byte
+	// failure is the body of an HTTP error.
+	failure(Failure, string) []byte
+	// count answers the request to count tokens.
+	count(*Request) []byte
+}
+
+// A renderer writes the events of one stream.
+type renderer interface {
+	begin(reply)
+	open(int, content) // its text is not yet said
+	delta(int, blockKind, string)
+	shut(int, content, func() string) // the function gives all that was said
+	end(reply)
+	fail(Failure, string)
+	event(name, data string)
+}
+
+// reply is what an API says about a message apart from its content.
+type reply struct {
+	id, model, stop string
+	usage           Usage
+}
+
+// content is a block of a message.
+type content struct {
+	kind           blockKind
+	id, name, text string
+	raw            []byte
+}
+
+// exchange answers one request.
+type exchange struct {
+	sc  *Scenario
+	req *Request
+	w   http.ResponseWriter
+	r   *http.Request
+	d   dialect
+	id  string // of the request
+}
+
+var (
+	errGone = errors.New("the client went away, or the server closes")
+	errOver = errors.New("the script ends the stream here")
+)
+
+func (x *exchange) serve(path string) {
+	base, counts := strings.CutSuffix(path, "/count_tokens")
+	d, ok := dialects[base]
+	if !ok || x.r.Method != http.MethodPost {
+		x.sc.record(x.req)
+		http.NotFound(x.w, x.r)
+		return
+	}
+	x.d, x.id = d, x.sc.id("req")
+	d.parse(x.req)
+	if counts && x.req.Kind != KindOther {
+		x.req.Kind = KindCount
+	}
+	if !x.sc.authorized(x.req.Header) {
+		x.req.Kind = KindRejected
+	}
+	if x.req.Kind == KindStream {
+		x.play(x.sc.next(x.req))
+		return
+	}
+	x.sc.record(x.req)
+	x.answer()
+}
+
+// answer is for requests that use up no turn.
+func (x *exchange) answer() {
+	switch x.req.Kind {
+	case KindRejected:
+		x.fail(Failure{Status: http.StatusUnauthorized})
+	case KindCount:
+		x.json(http.StatusOK, x.d.count(x.req))
+	case KindProbe:
+		x.whole(Say(Text("ok")).Stops("max_tokens"))
+	case KindWhole:
+		x.whole(x.sc.whole())
+	default:
+		x.fail(Failure{Status: http.StatusBadRequest, Message: "the body is not a request of this API"})
+	}
+}
+
+func (x *exchange) whole(t Turn) {
+	if t.Fail != nil {
+		x.fail(*t.Fail)
+		return
+	}
+	var cs []content
+	for _, b := range t.Blocks {
+		if b.kind != kindControl {
+			c := x.content(b)
+			c.text = b.expand(x.req)
+			cs = append(cs, c)
+		}
+	}
+	x.json(http.StatusOK, x.d.whole(x.reply(t), cs))
+}
+
+func (x *exchange) reply(t Turn) reply {
+	rp := reply{id: x.sc.id("msg"), model: x.req.Model, stop: t.StopReason, usage: x.sc.usage(x.req, t)}
+	if rp.stop == "" {
+		rp.stop = "end_turn"
+		for _, b := range t.Blocks {
+			if b.kind == kindTool {
+				rp.stop = "tool_use"
+			}
+		}
+	}
+	return rp
+}
+
+// content is a block with nothing said yet.
+func (x *exchange) content(b Block) content {
+	c := content{kind: b.kind, id: b.id, name: b.name, raw: b.raw}
+	if c.kind == kindTool && c.id == "" {
+		c.id = x.sc.id("toolu")
+	}
+	return c
+}
+
+func (x *exchange) json(status int, body []byte) {
+	x.w.Header().Set("Content-Type", "application/json")
+	x.w.Header().Set("Request-Id", x.id)
+	x.w.WriteHeader(status)
+	_, _ = x.w.Write(body) // a client that has gone needs no answer
+}
+
+func (x *exchange) fail(f Failure) {
+	for k, vs := range f.Header {
+		x.w.Header()[k] = vs
+	}
+	if f.RetryAfter > 0 {
+		x.w.Header().Set("Retry-After", seconds(f.RetryAfter))
+	}
+	x.json(f.Status, x.d.failure(f, x.id))
+}
+
+// wait blocks until c, the end of the request or the end of the server. A nil
+// c never comes.
+func (x *exchange) wait(c <-chan struct{}) error {
+	select {
+	case <-c:
+		return nil
+	case <-x.r.Context().Done():
+	case <-x.sc.srv.closing:
+	}
+	return errGone
+}
+
+func (x *exchange) sleep(d time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return x.wait(ctx.Done())
+}
+
+// cut ends the connection; what it returns ends the stream.
+func (x *exchange) cut(c Cut) error {
+	switch c {
+	case CutEOF:
+		return errOver
+	case CutReset:
+		conn, _, err := http.NewResponseController(x.w).Hijack()
+		if err != nil {
+			return err
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // makes Close send RST instead of FIN
+		}
+		_ = conn.Close()
+		return errOver
+	default:
+		panic(http.ErrAbortHandler)
+	}
+}
