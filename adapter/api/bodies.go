@@ -1,0 +1,241 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"innerd/events"
+)
+
+// Cancel is the body of /tasks/{id}:cancel.
+type Cancel struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// Reply is the body of /tasks/{id}:reply: the answer to a question in words.
+type Reply struct {
+	Text      string          `json:"text"`
+	RequestID string          `json:"request_id,omitempty"` // "": the oldest open one
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+}
+
+// Answer is the body of /tasks/{id}/requests/{request_id}.
+type Answer struct {
+	Option   string          `json:"option,omitempty"`  // permission: the id of one of its options
+	Message  string          `json:"message,omitempty"` // permission: said to the agent
+	Value    json.RawMessage `json:"value,omitempty"`   // question
+	Remember bool            `json:"remember,omitempty"`
+}
+
+// ToolResult is the body of /tools/{tool_call_id}/result.
+type ToolResult struct {
+	Result   string          `json:"result"`
+	Content  []events.Part   `json:"content,omitempty"` // where given, instead of Result
+	IsError  bool            `json:"is_error,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+// ToolResultStatus is the answer to it.
+type ToolResultStatus struct {
+	Status     string `json:"status"` // StatusOK, StatusNotFound
+	ToolCallID string `json:"tool_call_id"`
+	Duplicate  bool   `json:"duplicate,omitempty"`
+}
+
+// Words of ToolResultStatus and Health.
+const (
+	StatusOK       = "ok"
+	StatusNotFound = "not_found"
+)
+
+// Health is the answer of /health.
+type Health struct {
+	Status   string                   `json:"status"`
+	Version  string                   `json:"version"`
+	Backends map[string]BackendHealth `json:"backends"`
+}
+
+// BackendHealth is a backend in Health.
+type BackendHealth struct {
+	Usable  bool   `json:"usable"`
+	Version string `json:"version,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+// Ready is the answer of /ready.
+type Ready struct {
+	Ready   bool     `json:"ready"`
+	Reasons []string `json:"reasons,omitempty"` // why not
+}
+
+// Streams is the answer of /debug/streams.
+type Streams struct {
+	ActiveStreams map[string]StreamInfo `json:"active_streams"` // by task id
+	StreamCount   int                   `json:"stream_count"`
+	ServerUptime  float64               `json:"server_uptime"` // seconds
+}
+
+// StreamInfo is the readers of one task.
+type StreamInfo struct {
+	Readers  int     `json:"readers"`
+	ElapsedS float64 `json:"elapsed_s"` // of the oldest reader
+}
+
+// Conversation is one memory of an agent.
+type Conversation struct {
+	ID        string    `json:"id"`
+	ContextID string    `json:"context_id"`
+	Backend   string    `json:"backend"`
+	State     string    `json:"state"` // idle, running, cold
+	LastUsed  time.Time `json:"last_used"`
+}
+
+// Conversations is the answer of /conversations.
+type Conversations struct {
+	Conversations []Conversation `json:"conversations"`
+}
+
+// Decode reads the body of a Cancel, Reply, Answer or ToolResult. A fault is a
+// *FieldError, or the error of a body that is not JSON. An empty body is {}.
+func Decode(body []byte, v interface{ decode(object) error }) error {
+	switch kind(body) {
+	case 0:
+		return v.decode(nil)
+	case '{':
+	default:
+		if json.Valid(body) {
+			return fieldErr("body", "must be an object, not %s", kindName(body))
+		}
+	}
+	var o object
+	if err := json.Unmarshal(body, &o); err != nil {
+		return err
+	}
+	return v.decode(o)
+}
+
+type object map[string]json.RawMessage
+
+func (o object) string(name string) (string, error) { return optString(name, o[name]) }
+
+// optString is a string, or "" for what is missing or null.
+func optString(name string, raw json.RawMessage) (string, error) {
+	if absent(raw) {
+		return "", nil
+	}
+	if kind(raw) != '"' {
+		return "", fieldErr(name, "must be a string, not %s", kindName(raw))
+	}
+	return looseString(raw), nil
+}
+
+func (o object) bool(name string) (bool, error) {
+	raw := o[name]
+	if absent(raw) {
+		return false, nil
+	}
+	if kind(raw) != 't' {
+		return false, fieldErr(name, "must be true or false, not %s", kindName(raw))
+	}
+	return raw[0] == 't', nil
+}
+
+// present is a raw value, nil where it is missing or null.
+func (o object) present(name string) json.RawMessage {
+	if absent(o[name]) {
+		return nil
+	}
+	return o[name]
+}
+
+func (c *Cancel) decode(o object) (err error) {
+	c.Reason, err = o.string("reason")
+	return err
+}
+
+func (r *Reply) decode(o object) (err error) {
+	if r.Text, err = o.string("text"); err != nil {
+		return err
+	}
+	r.Metadata = o.present("metadata")
+	r.RequestID, err = o.string("request_id")
+	return err
+}
+
+func (a *Answer) decode(o object) (err error) {
+	if a.Option, err = o.string("option"); err != nil {
+		return err
+	}
+	if a.Message, err = o.string("message"); err != nil {
+		return err
+	}
+	a.Value = o["value"] // null is an answer
+	a.Remember, err = o.bool("remember")
+	return err
+}
+
+// decode takes any JSON as result, as text, since hosts return what their
+// tools return.
+func (t *ToolResult) decode(o object) (err error) {
+	switch raw := o["result"]; kind(raw) {
+	case '{', '[':
+		t.Result = string(raw)
+	default:
+		t.Result = looseString(raw)
+	}
+	if t.IsError, err = o.bool("is_error"); err != nil {
+		return err
+	}
+	t.Metadata = o.present("metadata")
+	t.Content, err = decodeParts(o["content"])
+	return err
+}
+
+func decodeParts(raw json.RawMessage) ([]events.Part, error) {
+	if absent(raw) {
+		return nil, nil
+	}
+	if kind(raw) != '[' {
+		return nil, fieldErr("content", "must be a list of parts, not %s", kindName(raw))
+	}
+	var parts []events.Part
+	for i, item := range looseList(raw) {
+		field := fmt.Sprintf("content[%d]", i)
+		if kind(item) != '{' {
+			return nil, fieldErr(field, "must be an object, not %s", kindName(item))
+		}
+		var p events.Part
+		if err := json.Unmarshal(item, &p); err != nil {
+			return nil, fieldErr(field, "%v", err)
+		}
+		if err := checkPart(field, p); err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+func checkPart(field string, p events.Part) error {
+	switch p.Type {
+	case events.PartText:
+		return nil
+	case events.PartJSON:
+		if len(p.JSON) == 0 {
+			return fieldErr(field+".json", "is missing")
+		}
+		return nil
+	case events.PartImage, events.PartAudio, events.PartVideo:
+		if p.Data == "" && p.URL == "" {
+			return fieldErr(field, "needs data or url")
+		}
+		return nil
+	case events.PartFile:
+		if p.Data == "" && p.URL == "" && p.Path == "" && p.Text == "" {
+			return fieldErr(field, "needs data, url or path")
+		}
+		return nil
+	}
+	return fieldErr(field+".type", "%q is none of text, image, audio, video, file, json", p.Type)
+}
