@@ -1,0 +1,42 @@
+# Everything a developer runs. `make test` is what CI runs.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+TAGS    := nomsgpack
+LDFLAGS := -s -w -X main.version=$(VERSION)
+GO      ?= go
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+
+.PHONY: build check test agents bench fuzz long race cross tidy-check
+
+build: ## the release binary, dist/innerd
+	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o dist/innerd ./cmd/innerd
+
+include image/agents.mk
+
+check: tidy-check cross ## everything but the tests
+	$(GO) vet -tags $(TAGS) ./...
+	$(GO) run $(STATICCHECK) -tags $(TAGS) ./...
+	@out=$$($(GO) run $(GOFUMPT) -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofumpt: $$out"; exit 1; fi
+
+tidy-check:
+	$(GO) mod tidy -diff
+
+cross: ## what hosts use builds on their platforms too
+	GOOS=darwin  $(GO) build -tags $(TAGS) -o /dev/null ./host/... ./events ./events/sse ./adapter/api && GOOS=darwin  $(GO) build -tags $(TAGS) -o /dev/null ./cmd/innerd
+	GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./host/... ./events ./events/sse ./adapter/api && GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./cmd/innerd
+
+test: agents ## all tests, as CI runs them; installs the pinned agents first
+	$(GO) test -race -shuffle=on -timeout 15m -tags $(TAGS) ./...
+
+bench: build ## the numbers of docs/performance.md
+	$(GO) run -tags $(TAGS) ./test/bench -binary dist/innerd
+
+FUZZTIME ?= 10m
+fuzz: ## every fuzz test in turn, FUZZTIME each
+	@for pkg in $$($(GO) list -tags $(TAGS) ./...); do \
+	  for f in $$($(GO) test -tags $(TAGS) -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
+	    echo "== $$pkg $$f"; $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; done
+
+long: agents ## the long forms: 90 s tools, 50 crashes
+	INNERD_LONG=1 $(GO) test -race -shuffle=on -timeout 90m -tags $(TAGS) ./...

@@ -1,0 +1,124 @@
+package innerd_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rooms says which packages of this module each room may import, and why the
+// others are out. A room not named here may not exist.
+var rooms = []struct {
+	room    string // the folder, or a folder and all below it with /...
+	imports string // space separated; "name/..." is the folder and all below
+	why     string
+}{
+	{"events", "", "events is the vocabulary that everything speaks: it can know nothing"},
+	{"events/sse", "events", "a frame is an event on the wire, nothing more"},
+	{"events/mcpjson", "events", "pure translation between events and MCP JSON"},
+	{"events/journal", "events", "the log knows what can happen in a run, not why"},
+	{"backends", "events backends/internal/proc", "what an agent is, for every agent; no concrete one"},
+	{"backends/internal/proc", "", "a child process knows nothing of agents or runs"},
+	{"backends/internal/rpc", "backends/internal/proc", "JSON-RPC over pipes knows nothing of agents or runs"},
+	{"backends/backendtest", "events backends", "what every backend must do, whichever it is"},
+	{"backends/simulate", "events backends backends/internal/...", "one agent each: translation, nothing else, never another agent"},
+	{"backends/claudecode", "events events/mcpjson backends backends/internal/...", "one agent each: translation, nothing else, never another agent"},
+	{"backends/codex", "events events/mcpjson backends backends/internal/...", "one agent each: translation, nothing else, never another agent"},
+	{"backends/copilot", "events events/mcpjson backends backends/internal/...", "one agent each: translation, nothing else, never another agent"},
+	{"toolbridge", "events events/mcpjson", "a request that waits for the host does not know which agent made it"},
+	{"runs", "events events/journal backends toolbridge runs/...", "the life of a turn knows no concrete agent and no HTTP"},
+	{"runs/history", "events", "pure: what an agent already knows"},
+	{"adapter", "events events/journal events/sse backends runs runs/history toolbridge adapter/api", "HTTP only, over runs"},
+	{"adapter/api", "events", "the JSON bodies, shared with hosts on every platform"},
+	{"host", "adapter/api events events/sse", "a host links nothing of the server"},
+	{"cmd/...", "...", "cmd wires everything"},
+	{"image", "", "what goes into the image is files"},
+	{"test/...", "...", "tests look from outside, at anything"},
+}
+
+func TestLayers(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules" || d.Name() == "zz_trial") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		found++
+		checkFile(t, path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found < 20 {
+		t.Fatalf("only %d Go files found; is the test run at the root of the module?", found)
+	}
+}
+
+func checkFile(t *testing.T, path string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Errorf("%s: %v", path, err)
+		return
+	}
+	dir := filepath.ToSlash(filepath.Dir(path))
+	for _, imp := range f.Imports {
+		name, _ := strconv.Unquote(imp.Path.Value)
+		target, ours := strings.CutPrefix(name, "innerd/")
+		if !ours {
+			continue
+		}
+		if reason := forbidden(dir, target); reason != "" {
+			t.Errorf("%s imports %s: %s", path, target, reason)
+		}
+	}
+}
+
+// forbidden gives the reason why dir may not import target, "" if it may.
+func forbidden(dir, target string) string {
+	for _, r := range rooms {
+		if !within(dir, r.room) {
+			continue
+		}
+		for _, allowed := range strings.Fields(r.imports) {
+			if within(target, allowed) {
+				return ""
+			}
+		}
+		return r.why
+	}
+	return "this folder is not a room; say in layers_test.go what it is for"
+}
+
+func within(dir, room string) bool {
+	if base, deep := strings.CutSuffix(room, "..."); deep {
+		base = strings.TrimSuffix(base, "/")
+		return base == "" || dir == base || strings.HasPrefix(dir, base+"/")
+	}
+	return dir == room
+}
+
+func TestLayersFindsAWrongArrow(t *testing.T) {
+	for _, c := range []struct{ dir, target string }{
+		{"events", "runs"},
+		{"toolbridge", "backends"},
+		{"runs", "backends/simulate"},
+		{"backends/simulate", "backends/claudecode"},
+		{"host", "runs"},
+		{"nowhere", "events"},
+	} {
+		if forbidden(c.dir, c.target) == "" {
+			t.Errorf("%s may import %s; it must not", c.dir, c.target)
+		}
+	}
+}
