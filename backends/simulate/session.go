@@ -1,0 +1,168 @@
+package simulate
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"innerd/backends"
+	"innerd/events"
+)
+
+// Kinds of entries of what a session was told.
+const (
+	KindHistory = "history" // a block of history
+	KindPrompt  = "prompt"
+	KindResult  = "result" // of a bridged tool
+	KindAnswer  = "answer" // of a permission or question
+	KindSaid    = "said"   // by the agent itself
+)
+
+// maxSaid is how much of one message a session remembers, in bytes.
+const maxSaid = 256 << 10
+
+// Told is what a session was told, in order, and what it said; a model would
+// be sent as much.
+type Told struct {
+	System  string   `json:"system,omitempty"` // of the last turn
+	Turns   int      `json:"turns"`
+	Entries []Entry  `json:"entries"`
+	Tools   []string `json:"tools,omitempty"` // names of the last turn's
+}
+
+// Entry is one thing that was told or said.
+type Entry struct {
+	Turn  int           `json:"turn"` // from 1
+	Kind  string        `json:"kind"`
+	Text  string        `json:"text,omitempty"`
+	Parts []events.Part `json:"parts,omitempty"`
+}
+
+// session is the agent's memory as it stands on disk.
+type session struct {
+	ID   string `json:"id"`
+	Told Told   `json:"told"`
+}
+
+func newSession() *session {
+	return &session{ID: "sim-" + strings.ToLower(rand.Text()), Told: Told{Entries: []Entry{}}}
+}
+
+// hear begins a turn with what it puts in.
+func (s *session) hear(in backends.Input) {
+	s.Told.Turns++
+	s.Told.System = in.Set.System
+	s.Told.Tools = nil
+	for _, t := range in.Set.Tools {
+		s.Told.Tools = append(s.Told.Tools, t.Name)
+	}
+	if in.History != "" {
+		s.add(Entry{Kind: KindHistory, Text: in.History})
+	}
+	s.add(Entry{Kind: KindPrompt, Parts: slices.Clone(in.Parts)})
+}
+
+func (s *session) add(e Entry) {
+	e.Turn = s.Told.Turns
+	s.Told.Entries = append(s.Told.Entries, e)
+}
+
+// store keeps sessions: a file each, or in memory when dir is "".
+type store struct {
+	dir    string
+	mu     sync.Mutex // memory
+	memory map[string][]byte
+}
+
+var sessionID = regexp.MustCompile(`^sim-[a-z0-9]{8,64}$`)
+
+// load returns backends.ErrNoSession for one that is not there or not whole.
+func (st *store) load(id string) (*session, error) {
+	if !sessionID.MatchString(id) {
+		return nil, fmt.Errorf("%w: %q is none of simulate's", backends.ErrNoSession, id)
+	}
+	raw, err := st.read(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s is not there", backends.ErrNoSession, id)
+	} else if err != nil {
+		return nil, &backends.Error{Type: events.ErrInternal, Message: "the session cannot be read: " + err.Error()}
+	}
+	s := &session{}
+	if err := json.Unmarshal(raw, s); err != nil || s.ID != id {
+		return nil, fmt.Errorf("%w: the file of %s is damaged", backends.ErrNoSession, id)
+	}
+	return s, nil
+}
+
+// save writes a session; synced, it outlives a loss of power too.
+func (st *store) save(s *session, synced bool) error {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if st.dir == "" {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		st.memory[s.ID] = raw
+		return nil
+	}
+	if err := os.MkdirAll(st.dir, 0o700); err != nil {
+		return err
+	}
+	return replace(st.path(s.ID), raw, synced)
+}
+
+func (st *store) read(id string) ([]byte, error) {
+	if st.dir != "" {
+		return os.ReadFile(st.path(id))
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	raw, ok := st.memory[id]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return raw, nil
+}
+
+func (st *store) path(id string) string { return filepath.Join(st.dir, id+".json") }
+
+// replace writes a file whole or not at all.
+func replace(path string, data []byte, synced bool) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil && synced {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil || !synced {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
