@@ -1,0 +1,123 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// local is the Starter that starts children of this process.
+type local struct {
+	thread thread
+
+	mu    sync.Mutex
+	procs map[ID]*os.Process // started, not reaped
+	ended map[ID]Status      // where waiting cannot but reap
+}
+
+func newLocal() *local { return &local{procs: map[ID]*os.Process{}, ended: map[ID]Status{}} }
+
+// Close ends the thread that starts children.
+func (l *local) Close() error {
+	l.thread.close()
+	return nil
+}
+
+// Start implements Starter.
+func (l *local) Start(spec Spec, files []*os.File) (ID, error) {
+	var id ID
+	err := error(ErrClosed)
+	l.thread.do(func() { id, err = l.start(spec, files) })
+	return id, err
+}
+
+func (l *local) start(spec Spec, files []*os.File) (ID, error) {
+	p, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: files, Sys: attributes()})
+	if err != nil {
+		var path *os.PathError
+		if errors.As(err, &path) {
+			err = path.Err // the caller names the path
+		}
+		return ID{}, err
+	}
+	// It cannot be reaped before we do it, so this is its start time even if
+	// it has ended.
+	id := ID{PID: p.Pid, Start: startTime(p.Pid)}
+	l.mu.Lock()
+	l.procs[id] = p
+	l.mu.Unlock()
+	return id, nil
+}
+
+func (l *local) process(id ID) (*os.Process, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.procs[id]; p != nil {
+		return p, nil
+	}
+	return nil, os.ErrProcessDone
+}
+
+// Signal implements Starter.
+func (l *local) Signal(id ID, sig syscall.Signal, group bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock() // the pid is ours while it stands in procs
+	p := l.procs[id]
+	if p == nil {
+		return nil
+	}
+	var err error
+	if group {
+		err = signalGroup(p, sig)
+	} else {
+		err = p.Signal(sig)
+	}
+	if errors.Is(err, os.ErrProcessDone) || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// Wait implements Starter.
+func (l *local) Wait(id ID) error {
+	p, err := l.process(id)
+	if err != nil {
+		return err
+	}
+	if waitEnded(p.Pid) == nil {
+		return nil
+	}
+	// Without a wait that leaves the process alone it is reaped here.
+	status, err := reap(p)
+	l.mu.Lock()
+	delete(l.procs, id)
+	l.ended[id] = status
+	l.mu.Unlock()
+	return err
+}
+
+// Reap implements Starter.
+func (l *local) Reap(id ID) (Status, error) {
+	l.mu.Lock()
+	p, status := l.procs[id], l.ended[id]
+	delete(l.procs, id)
+	delete(l.ended, id)
+	l.mu.Unlock()
+	if p == nil {
+		return status, nil
+	}
+	return reap(p)
+}
+
+func reap(p *os.Process) (Status, error) {
+	state, err := p.Wait()
+	if err != nil {
+		return Status{Code: -1}, err
+	}
+	s := Status{Code: state.ExitCode()}
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		s.Signal = ws.Signal()
+	}
+	return s, nil
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package proc
+
+import "syscall"
+
+// attributes of every child. The kernel does not end it when the server dies.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
