@@ -150,7 +150,7 @@ func (p *Pending) value(a Reply) (resolution, error) {
 	if why := problem(compile(p.r.Schema), v); why != "" {
 		return resolution{}, fmt.Errorf("%w: value: %s", ErrInvalid, why)
 	}
-	return resolution{answer: events.Answer{Outcome: events.OutcomeAnswered, By: byHost, Value: v}}, nil
+	return resolution{answer: answered(v, byHost)}, nil
 }
 
 // ReplyText answers a question with the user's words; the oldest open one
@@ -163,7 +163,7 @@ func (b *Bridge) ReplyText(owner, runID, requestID, text string, _ json.RawMessa
 			return err
 		}
 		v := textValue(p.r.Schema, text)
-		if b.resolve(p, resolution{answer: events.Answer{Outcome: events.OutcomeAnswered, By: byHost, Value: v}}) {
+		if b.resolve(p, resolution{answer: answered(v, byHost)}) {
 			return nil
 		}
 		if requestID != "" {

@@ -25,12 +25,14 @@ var (
 const (
 	DefaultPermission = 10 * time.Minute
 	DefaultQuestion   = 300 * time.Second
+	DefaultPing       = 10 * time.Second
 )
 
 // Options are a bridge's. The zero value of each field is its default.
 type Options struct {
 	Permission time.Duration // how long a permission waits, then it is a deny; 10 min
 	Question   time.Duration // how long a question waits; 300 s
+	Ping       time.Duration // between signs of life on an MCP call that waits; 10 s
 	Logger     *slog.Logger  // slog.Default
 	Now        func() time.Time
 }
@@ -55,6 +57,7 @@ func New(o *Options) *Bridge {
 		sessions: map[string]*Session{},
 		open:     map[string]*Pending{},
 		past:     newPast(pastLimit),
+		mcp:      mcpRoad{byConv: map[string]*endpoint{}},
 	}
 	if o != nil {
 		b.opt = *o
@@ -64,6 +67,9 @@ func New(o *Options) *Bridge {
 	}
 	if b.opt.Question <= 0 {
 		b.opt.Question = DefaultQuestion
+	}
+	if b.opt.Ping <= 0 {
+		b.opt.Ping = DefaultPing
 	}
 	if b.opt.Logger == nil {
 		b.opt.Logger = slog.Default()
@@ -123,11 +129,15 @@ type PendingInfo struct {
 	Since   time.Time
 }
 
-// Open begins a run's session. The run closes it before its terminal event.
+// Open begins a run's session, whose tools become those of the conversation's
+// MCP server. The run closes it before its terminal event.
 func (b *Bridge) Open(c SessionConfig) *Session {
 	s := &Session{b: b, c: c, tools: compileTools(c.Tools)}
 	b.mu.Lock()
 	b.sessions[c.RunID] = s
 	b.mu.Unlock()
+	if e := b.mcp.get(c.ConversationID); e != nil {
+		e.setTools(c.Tools)
+	}
 	return s
 }

@@ -2,7 +2,6 @@ package toolbridge
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -111,40 +110,4 @@ func cleanBase64(data string) (string, error) {
 	}
 	_, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))
 	return data, err
-}
-
-// AskUser is the built-in bridged tool for agents that have no way to ask of
-// their own; a backend offers it where the run is interactive, and makes a
-// question of its call with AskUserRequest.
-func AskUser() ToolSpec {
-	return ToolSpec{Name: AskUserName, Description: askUserDescription, Schema: askUserSchema, Parallel: true}
-}
-
-// AskUserName is the tool's name.
-const AskUserName = "ask_user"
-
-const askUserDescription = "Ask the user a question and wait for the answer. Use it only when you cannot go on without the user's decision or knowledge."
-
-var askUserSchema = json.RawMessage(`{"type":"object","properties":{` +
-	`"question":{"type":"string","description":"The question, complete in itself."},` +
-	`"options":{"type":"array","items":{"type":"string"},"description":"Answers to choose from, if there are only some."}` +
-	`},"required":["question"]}`)
-
-// AskUserRequest makes the question that a call of AskUser asks.
-func AskUserRequest(nativeID string, arguments json.RawMessage) events.Request {
-	var a struct {
-		Question string   `json:"question"`
-		Options  []string `json:"options"`
-	}
-	if json.Unmarshal(arguments, &a) != nil || a.Question == "" {
-		a.Question = string(arguments)
-	}
-	answer := map[string]any{"type": "string"}
-	if len(a.Options) > 0 {
-		answer["enum"] = a.Options
-	}
-	schema, _ := json.Marshal(map[string]any{
-		"type": "object", "properties": map[string]any{"answer": answer}, "required": []string{"answer"},
-	})
-	return events.Request{Kind: events.KindQuestion, NativeID: nativeID, Message: a.Question, Schema: schema}
 }

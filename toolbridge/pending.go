@@ -213,7 +213,9 @@ func (b *Bridge) expire(p *Pending) {
 			Message: fmt.Sprintf("denied: nobody answered within %s", limit),
 		}})
 	case events.KindQuestion:
-		b.resolve(p, resolution{answer: events.Answer{Outcome: events.OutcomeExpired}, after: p.s.c.OnExpired})
+		b.resolve(p, resolution{answer: events.Answer{
+			Outcome: events.OutcomeExpired, By: byTimeout, IsError: true, Result: fmt.Sprintf("the user did not answer within %s", limit),
+		}, after: p.s.c.OnExpired})
 	default:
 		b.resolve(p, resolution{
 			answer: events.Answer{Outcome: events.OutcomeTimeout, IsError: true, Result: fmt.Sprintf("the tool %s gave no result within %s", p.r.Tool, limit)},
@@ -223,7 +225,11 @@ func (b *Bridge) expire(p *Pending) {
 }
 
 func canceled(cause error) resolution {
-	return resolution{answer: events.Answer{Outcome: events.OutcomeCanceled}, err: cause}
+	return resolution{
+		answer: events.Answer{Outcome: events.OutcomeCanceled, IsError: true, Result: "canceled"},
+		logged: &events.Answer{Outcome: events.OutcomeCanceled},
+		err:    cause,
+	}
 }
 
 func errorAnswer(text string) events.Answer {
@@ -231,6 +237,15 @@ func errorAnswer(text string) events.Answer {
 }
 
 func nobodyPresent() events.Answer {
-	v, _ := json.Marshal("no user is present; decide yourself")
-	return events.Answer{Outcome: events.OutcomeAnswered, Value: v}
+	return answered(mustJSON("no user is present; decide yourself"), byPolicy)
+}
+
+// answered is a question's answer. Result is for agents that asked by a tool.
+func answered(value json.RawMessage, by string) events.Answer {
+	return events.Answer{Outcome: events.OutcomeAnswered, By: by, Value: value, Result: words(value)}
+}
+
+func mustJSON(s string) json.RawMessage {
+	out, _ := json.Marshal(s) // a string always encodes
+	return out
 }

@@ -21,6 +21,7 @@ type tool struct {
 	name   string
 	schema func() *jsonschema.Schema // compiled at the first call; nil: no check
 	serial bool                      // never two open calls
+	ask    bool                      // AskUser
 
 	// Guarded by the bridge's mu; serial tools only.
 	busy  bool
@@ -34,6 +35,7 @@ func compileTools(specs []ToolSpec) map[string]*tool {
 			name:   t.Name,
 			schema: sync.OnceValue(func() *jsonschema.Schema { return compile(t.Schema) }),
 			serial: !t.Parallel || saysSerial(t.Schema),
+			ask:    isAskUser(t),
 		}
 	}
 	return m
@@ -132,6 +134,9 @@ func (s *Session) check(p *Pending) (refusal string) {
 	}
 	if why := problem(p.tool.schema(), p.r.Input); why != "" {
 		return fmt.Sprintf("invalid arguments for %s: %s", p.r.Tool, why)
+	}
+	if p.tool.ask {
+		p.r, p.id, p.tool = askUserQuestion(p.r), newRequestID(), nil
 	}
 	return ""
 }
