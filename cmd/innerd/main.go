@@ -1,0 +1,27 @@
+// Command innerd is the server inside a sandbox and its command line: it reads
+// flags and the environment, wires the named backends together, and passes
+// signals on. What it wires lives in the other rooms.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+)
+
+// app is what a command may touch of the process.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+}
+
+func main() {
+	secrets, err := shield(os.Args)
+	if err != nil {
+		_, _ = io.WriteString(os.Stderr, "innerd: "+err.Error()+"\n")
+		os.Exit(exitFailed)
+	}
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: secrets.getenv}
+	os.Exit(a.main(context.Background(), os.Args[1:]))
+}

@@ -1,0 +1,18 @@
+//go:build !unix
+
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+)
+
+var stopSignals = []os.Signal{os.Interrupt}
+
+func shellCommand(ctx context.Context, command string) *exec.Cmd {
+	return exec.CommandContext(ctx, "cmd", "/C", command)
+}
+
+// openTerminal opens the terminal of this process, whatever its stdin is.
+func openTerminal() (*os.File, error) { return os.OpenFile("CONIN$", os.O_RDWR, 0) }
