@@ -129,7 +129,11 @@ func (p *Pending) decide(a Reply) (resolution, error) {
 	default:
 		return resolution{}, fmt.Errorf("%w: option %q is none of %s, %s, %s", ErrInvalid, a.Option, events.AllowOnce, events.AllowAlways, events.Deny)
 	}
-	r := resolution{answer: out}
+	logged := out
+	r := resolution{answer: out, logged: &logged}
+	if out.Outcome == events.OutcomeDenied && out.Message == "" {
+		r.answer.Message = "denied by the user" // the model has to be told something
+	}
 	if out.Outcome == events.OutcomeAllowed && (a.Remember || a.Option == events.AllowAlways) {
 		r.after = func() { p.s.c.Memory.add(p.r.Tool, p.r.Input) }
 	}

@@ -83,6 +83,11 @@ func (p *Pending) info() PendingInfo {
 	}
 }
 
+// over is what is remembered of p.
+func (p *Pending) over(body [32]byte) resolved {
+	return resolved{id: p.id, owner: p.s.c.Owner, runID: p.s.c.RunID, kind: p.r.Kind, body: body}
+}
+
 // announcement is the event that shows p to the host.
 func (p *Pending) announcement() events.Data {
 	switch p.r.Kind {
@@ -93,8 +98,22 @@ func (p *Pending) announcement() events.Data {
 	}
 	return events.ToolRequest{
 		ToolCallID: p.id, NativeID: p.r.NativeID, ToolName: p.r.Tool,
-		Arguments: p.r.Input, DeadlineS: p.limit.Seconds(),
+		Arguments: p.r.Input, DeadlineS: p.announced().Seconds(),
 	}
+}
+
+// announced is the time that a tool call has, as the host is told: its own
+// limit or what its context leaves, whichever is less. 0: none.
+func (p *Pending) announced() time.Duration {
+	end, ok := p.ctx.Deadline()
+	if !ok {
+		return p.limit
+	}
+	left := max(time.Until(end), time.Millisecond) // 0 would mean none
+	if p.limit > 0 {
+		return min(p.limit, left)
+	}
+	return left
 }
 
 // resolution is how a request ends: what the log says and what Wait returns.
@@ -168,7 +187,7 @@ func (b *Bridge) claim(p *Pending, body [32]byte) (won, announced bool) {
 	}
 	if announced {
 		delete(b.open, p.id)
-		b.past.add(resolved{id: p.id, owner: p.s.c.Owner, runID: p.s.c.RunID, kind: p.r.Kind, body: body})
+		b.past.add(p.over(body))
 	}
 	return true, announced
 }

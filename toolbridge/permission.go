@@ -43,16 +43,18 @@ func (s *Session) policy(p *Pending) (events.Answer, bool) {
 	return events.Answer{}, false
 }
 
-// decideLogLocked logs a permission and its resolution by policy at once.
+// decideLogLocked logs a permission and its resolution by policy at once. It
+// was never open, so that no answer can come between.
 func (s *Session) decideLogLocked(p *Pending, a events.Answer) {
 	s.b.mu.Lock()
 	closed, cause := s.closed, s.cause
+	if !closed {
+		p.state = stateOver
+		s.b.past.add(p.over([32]byte{}))
+	}
 	s.b.mu.Unlock()
 	if closed {
 		s.b.resolve(p, canceled(cause))
-		return
-	}
-	if won, _ := s.b.claim(p, [32]byte{}); !won {
 		return
 	}
 	s.log(p.announcement())
