@@ -3,6 +3,7 @@ package modelstub
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -242,4 +243,18 @@ func (b Block) Event(name, data string) Block { return b.with(piece{op: &op{even
 func (b Block) with(p piece) Block {
 	b.pieces = append(b.pieces[:len(b.pieces):len(b.pieces)], p)
 	return b
+}
+
+// Replace puts text in the place of a word in all that the turn says, for what
+// a script cannot know: the working directory, for example.
+func (t Turn) Replace(word, by string) Turn {
+	t.Blocks = append([]Block(nil), t.Blocks...)
+	for i, b := range t.Blocks {
+		b.pieces = append([]piece(nil), b.pieces...)
+		for j := range b.pieces {
+			b.pieces[j].text = strings.ReplaceAll(b.pieces[j].text, word, by)
+		}
+		t.Blocks[i] = b
+	}
+	return t
 }
