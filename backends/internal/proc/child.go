@@ -105,7 +105,6 @@ func (c *Child) StderrTail() string { return c.stderr.String() }
 func (c *Child) Stop(ctx context.Context) error {
 	if c.stopping.CompareAndSwap(false, true) {
 		_ = c.s.starter.Signal(c.rec.ID, syscall.SIGTERM, true)
-		resume(c.s.starter, c.rec.ID) // a stopped process takes no TERM
 	}
 	grace := time.NewTimer(c.cmd.Grace)
 	defer grace.Stop()

@@ -14,9 +14,12 @@ type local struct {
 	mu    sync.Mutex
 	procs map[ID]*os.Process // started, not reaped
 	ended map[ID]Status      // where waiting cannot but reap
+	kin   map[ID][]ID        // descendants seen when the group was signaled
 }
 
-func newLocal() *local { return &local{procs: map[ID]*os.Process{}, ended: map[ID]Status{}} }
+func newLocal() *local {
+	return &local{procs: map[ID]*os.Process{}, ended: map[ID]Status{}, kin: map[ID][]ID{}}
+}
 
 // Close ends the thread that starts children.
 func (l *local) Close() error {
@@ -61,6 +64,10 @@ func (l *local) process(id ID) (*os.Process, error) {
 
 // Signal implements Starter.
 func (l *local) Signal(id ID, sig syscall.Signal, group bool) error {
+	var kin []ID
+	if group {
+		kin = descendants(id)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock() // the pid is ours while it stands in procs
 	p := l.procs[id]
@@ -69,6 +76,7 @@ func (l *local) Signal(id ID, sig syscall.Signal, group bool) error {
 	}
 	var err error
 	if group {
+		l.kin[id] = append(l.kin[id], kin...)
 		err = signalGroup(p, sig)
 	} else {
 		err = p.Signal(sig)
@@ -103,6 +111,7 @@ func (l *local) Reap(id ID) (Status, error) {
 	p, status := l.procs[id], l.ended[id]
 	delete(l.procs, id)
 	delete(l.ended, id)
+	delete(l.kin, id)
 	l.mu.Unlock()
 	if p == nil {
 		return status, nil

@@ -87,15 +87,29 @@ func (s *Supervisor) Close(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
+	select {
+	case err := <-errs:
+		return err // the thread of its start must outlive it
+	default:
+	}
+	// What a child's own sweep could not end gets another.
+	// It is bounded, and needs its time even where ctx has ended.
+	err := s.sweepAll(context.WithoutCancel(ctx), Target{Mark: s.id}, sweepLimit)
 	if c, ok := s.starter.(io.Closer); ok {
 		_ = c.Close()
 	}
-	select {
-	case err := <-errs:
-		return err
-	default:
-		return nil
+	return err
+}
+
+// sweepAll sweeps and then forgets every record.
+func (s *Supervisor) sweepAll(ctx context.Context, t Target, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := s.starter.Sweep(ctx, t); err != nil {
+		return err // the records stay, for the next try
 	}
+	s.records.clear()
+	return nil
 }
 
 // Recover ends whatever an earlier server with the same id left running and
@@ -105,8 +119,6 @@ func (s *Supervisor) Recover(ctx context.Context) error {
 	if len(s.live()) > 0 {
 		return errors.New("proc: Recover after the first Start")
 	}
-	ctx, cancel := context.WithTimeout(ctx, recoverLimit)
-	defer cancel()
 	old, err := s.records.load(s.log)
 	if err != nil {
 		return err
@@ -118,13 +130,7 @@ func (s *Supervisor) Recover(ctx context.Context) error {
 			t.IDs = append(t.IDs, r.ID)
 		}
 	}
-	if err := s.starter.Sweep(ctx, t); err != nil {
-		return err // the records stay, for the next try
-	}
-	for _, r := range old {
-		s.records.remove(r.Child)
-	}
-	return nil
+	return s.sweepAll(ctx, t, recoverLimit)
 }
 
 const (

@@ -87,6 +87,17 @@ func (d records) remove(child string) {
 	}
 }
 
+// clear removes all records.
+func (d records) clear() {
+	if d == "" {
+		return
+	}
+	entries, _ := os.ReadDir(string(d))
+	for _, e := range entries {
+		_ = os.Remove(filepath.Join(string(d), e.Name()))
+	}
+}
+
 // load reads all records. One that cannot be read is dropped: the mark finds
 // its processes all the same.
 func (d records) load(log *slog.Logger) ([]record, error) {

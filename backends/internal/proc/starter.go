@@ -21,8 +21,9 @@ type Starter interface {
 	// Wait blocks until the process has ended. Its id stays taken until Reap,
 	// so that signals to its group cannot reach a stranger.
 	Wait(id ID) error
-	// Signal sends sig to the process, or to all of its group. An ended one
-	// is no error.
+	// Signal sends sig to the process, or to all of its group; then what
+	// descends from it at this moment belongs to it for Sweep, since an
+	// orphan could no longer be told. An ended process is no error.
 	Signal(id ID, sig syscall.Signal, group bool) error
 	// Sweep kills all that t names, again and again until nothing is left or
 	// ctx ends; then the error is a *LeftError.

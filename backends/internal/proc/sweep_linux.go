@@ -16,6 +16,11 @@ import (
 // we look may be missed. So it looks until a look finds nothing, and where
 // something was found it looks twice.
 func (l *local) Sweep(ctx context.Context, t Target) error {
+	l.mu.Lock()
+	for _, id := range t.IDs {
+		t.IDs = append(t.IDs, l.kin[id]...)
+	}
+	l.mu.Unlock()
 	clean, need := 0, 1
 	var left []int
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -77,6 +82,22 @@ func look(t Target) ([]stat, error) {
 		found = append(found, all[pid])
 	}
 	return found, nil
+}
+
+// descendants of a process that lives.
+func descendants(id ID) []ID {
+	all, err := processes()
+	if err != nil || all[id.PID].start != id.Start {
+		return nil
+	}
+	hit := map[int]bool{id.PID: true}
+	addDescendants(all, hit, os.Getpid())
+	delete(hit, id.PID)
+	ids := make([]ID, 0, len(hit))
+	for pid := range hit {
+		ids = append(ids, ID{PID: pid, Start: all[pid].start})
+	}
+	return ids
 }
 
 // addDescendants finds children that threw the mark away but not their parent.

@@ -13,6 +13,8 @@ func waitEnded(int) error { return errors.ErrUnsupported }
 
 func startTime(int) uint64 { return 0 }
 
+func descendants(ID) []ID { return nil }
+
 func bootID() string { return "" }
 
 // Sweep implements Starter. Without /proc it ends the groups of children that

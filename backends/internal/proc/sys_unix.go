@@ -7,8 +7,12 @@ import (
 	"syscall"
 )
 
-// signalGroup sends sig to the group that p leads.
-func signalGroup(p *os.Process, sig syscall.Signal) error { return syscall.Kill(-p.Pid, sig) }
-
-// resume lets a stopped group go on, so that it can end.
-func resume(s Starter, id ID) { _ = s.Signal(id, syscall.SIGCONT, true) }
+// signalGroup sends sig to the group that p leads. A stopped process takes no
+// TERM before it goes on.
+func signalGroup(p *os.Process, sig syscall.Signal) error {
+	err := syscall.Kill(-p.Pid, sig)
+	if sig == syscall.SIGTERM {
+		_ = syscall.Kill(-p.Pid, syscall.SIGCONT)
+	}
+	return err
+}

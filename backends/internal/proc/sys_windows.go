@@ -12,5 +12,3 @@ func attributes() *syscall.SysProcAttr {
 
 // signalGroup ends p: there is no signal but the one that kills.
 func signalGroup(p *os.Process, _ syscall.Signal) error { return p.Kill() }
-
-func resume(Starter, ID) {}

@@ -1,0 +1,338 @@
+//go:build linux
+
+package proc_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"innerd/backends/internal/proc"
+)
+
+// running starts a body and waits for the first line that it says.
+func (s testSupervisor) running(t *testing.T, body string, cmd proc.Command) (*proc.Child, string) {
+	t.Helper()
+	first := make(chan string, 1)
+	inner := cmd.OnLine
+	cmd.OnLine = func(b []byte) {
+		select {
+		case first <- string(b):
+		default:
+		}
+		if inner != nil {
+			inner(b)
+		}
+	}
+	c, err := s.Start(t.Context(), s.self(body, cmd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case line := <-first:
+		return c, line
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s says nothing", body)
+		return nil, ""
+	}
+}
+
+// stop stops c and checks that nothing with its mark is left.
+func stop(t *testing.T, c *proc.Child, limit time.Duration) proc.Exit {
+	t.Helper()
+	begin := time.Now()
+	if err := c.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Since(begin); d > limit {
+		t.Errorf("Stop took %v", d)
+	}
+	if left := marked(t, c.Mark()); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	return c.Exit()
+}
+
+func TestStop(t *testing.T) {
+	tests := []struct {
+		body   string
+		grace  time.Duration
+		signal string
+	}{
+		{"forever", 10 * time.Second, "terminated"},
+		{"ignore-term", 50 * time.Millisecond, "killed"},
+		{"stopped", 10 * time.Second, "terminated"},
+		{"forker", 10 * time.Second, "terminated"},
+		{"naked", 10 * time.Second, "terminated"},
+		{"closes-stdout", 10 * time.Second, "terminated"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.body, func(t *testing.T) {
+			s, _ := supervisor(t)
+			c, _ := s.running(t, tt.body, proc.Command{Grace: tt.grace})
+			if e := stop(t, c, 8*time.Second); e.Signal != tt.signal || e.Code != -1 {
+				t.Errorf("exit %+v", e)
+			}
+		})
+	}
+}
+
+func TestStopWithoutGrace(t *testing.T) {
+	s, _ := supervisor(t)
+	c, _ := s.running(t, "ignore-term", proc.Command{Grace: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if e := c.Exit(); e.Signal != "killed" {
+		t.Errorf("exit %+v", e)
+	}
+}
+
+// A grandchild that holds stdout neither keeps the child from its end nor lives on.
+func TestDaemon(t *testing.T) {
+	for _, body := range []string{"daemon", "naked"} {
+		t.Run(body, func(t *testing.T) {
+			s, _ := supervisor(t)
+			c, line := s.running(t, body, proc.Command{})
+			pid := number(t, line)
+			if body == "naked" {
+				stop(t, c, 8*time.Second)
+			}
+			await(t, c.Done())
+			eventually(t, "the grandchild is gone", func() bool { return !alive(pid) })
+		})
+	}
+}
+
+func TestOutput(t *testing.T) {
+	long := strings.Repeat("x", 5<<20)
+	tests := []struct {
+		body    string
+		want    []string
+		notices int
+		stderr  string
+	}{
+		{"once", nil, 0, ""},
+		{"half", []string{"whole", "hal"}, 0, ""},
+		{"long", []string{"next", long, "last"}, 1, ""},
+		{"bytes", []string{"a\x00b", "\xff\xfe", "\u0085\u2028\r", ""}, 0, ""},
+		{"stderr", nil, 0, "the end\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.body, func(t *testing.T) {
+			s, _ := supervisor(t)
+			var got lines
+			notices := 0
+			c, err := s.Start(t.Context(), s.self(tt.body, proc.Command{
+				OnLine:   got.add,
+				OnNotice: func(string) { notices++ },
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			await(t, c.Done())
+			if e := c.Exit(); e.Code != 0 || !strings.HasSuffix(e.StderrTail, tt.stderr) || len(e.StderrTail) > 64<<10 {
+				t.Errorf("exit %.200v", e)
+			}
+			if all := got.all(); len(all) != len(tt.want) {
+				t.Fatalf("%d lines, want %d", len(all), len(tt.want))
+			}
+			for i, l := range got.all() {
+				if l != tt.want[i] {
+					t.Errorf("line %d: %.80q", i, l)
+				}
+			}
+			if notices != tt.notices {
+				t.Errorf("%d notices", notices)
+			}
+		})
+	}
+}
+
+// What a child does not read must not keep us from reading what it writes.
+func TestNoDeadlock(t *testing.T) {
+	s, _ := supervisor(t)
+	var c *proc.Child
+	ready := make(chan struct{})
+	var last string
+	seen := 0
+	c, err := s.Start(t.Context(), s.self("deaf", proc.Command{OnLine: func(b []byte) {
+		<-ready
+		if seen++; seen <= 8 { // sent from the goroutine that reads
+			if err := c.Send(bytes.Repeat([]byte("z"), 1<<20-1)); err != nil {
+				t.Errorf("Send: %v", err)
+			}
+			if seen == 8 {
+				c.CloseInput()
+			}
+		}
+		last = string(b)
+	}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(ready)
+	await(t, c.Done())
+	if want := fmt.Sprint("read ", 8<<20); last != want {
+		t.Errorf("%.80q, want %q", last, want)
+	}
+}
+
+func TestBacklog(t *testing.T) {
+	s, _ := supervisor(t)
+	c, _ := s.running(t, "forever", proc.Command{})
+	piece := make([]byte, 32<<20)
+	var err error
+	for range 9 {
+		if err = c.Send(piece); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, proc.ErrBacklog) {
+		t.Errorf("error %v", err)
+	}
+	stop(t, c, 8*time.Second) // also frees the writer
+}
+
+func TestSecrets(t *testing.T) {
+	s, _ := supervisor(t)
+	big := bytes.Repeat([]byte("k"), 1<<20)
+	deaf, _ := s.running(t, "forever", proc.Command{Secrets: [][]byte{big, []byte("never read")}})
+	var pipes lines
+	other, err := s.Start(t.Context(), s.self("pipes", proc.Command{OnLine: pipes.add}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, other.Done())
+	own := slices.DeleteFunc(pipes.all(), func(pipe string) bool { return inheritedPipes[pipe] })
+	if len(own) != 3 {
+		t.Errorf("a child beside one with secrets has %q", own)
+	}
+	var got lines
+	c, err := s.Start(t.Context(), s.self("secrets", proc.Command{Secrets: [][]byte{big, []byte("sk-1")}, OnLine: got.add}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, c.Done())
+	if want := "1048576 kkkkkkkkkk|4 sk-1"; strings.Join(got.all(), "|") != want {
+		t.Errorf("secrets read: %q", got.all())
+	}
+	stop(t, deaf, 8*time.Second)
+}
+
+func TestPanicOfHandler(t *testing.T) {
+	s, _ := supervisor(t)
+	c, err := s.Start(t.Context(), s.self("panicker", proc.Command{OnLine: func([]byte) { panic("oh no") }}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, c.Done())
+	if e := c.Exit(); e.Signal != "killed" || !strings.Contains(e.StderrTail, "oh no") {
+		t.Errorf("exit %+v", e)
+	}
+}
+
+func TestCancelWhileStarting(t *testing.T) {
+	s, state := supervisor(t)
+	cause := errors.New("no more")
+	started, refused := 0, 0
+	for range 40 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go cancel(cause)
+		c, err := s.Start(ctx, s.self("forever", proc.Command{Grace: time.Millisecond}))
+		switch {
+		case err == nil:
+			started++
+			stop(t, c, 8*time.Second)
+		case errors.Is(err, cause):
+			refused++
+		default:
+			t.Errorf("error %v", err)
+		}
+	}
+	t.Logf("%d started, %d refused", started, refused)
+	if left := marked(t, s.id); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if files, _ := os.ReadDir(filepath.Join(state, "children")); len(files) != 0 {
+		t.Errorf("%d records are left", len(files))
+	}
+}
+
+func TestClose(t *testing.T) {
+	s, _ := supervisor(t)
+	var all []*proc.Child
+	for _, body := range []string{"forever", "ignore-term", "stopped"} {
+		c, _ := s.running(t, body, proc.Command{Grace: 100 * time.Millisecond})
+		all = append(all, c)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		await(t, c.Done())
+	}
+	if _, err := s.Start(t.Context(), s.self("once", proc.Command{})); !errors.Is(err, proc.ErrClosed) {
+		t.Errorf("Start after Close: %v", err)
+	}
+}
+
+// With few descriptors left, Start works or fails cleanly at each step.
+func TestNoDescriptors(t *testing.T) {
+	s, state := supervisor(t)
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	low := old
+	low.Cur = 80
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old) }()
+	var held []*os.File
+	for {
+		f, err := os.Open("/dev/null")
+		if err != nil {
+			break
+		}
+		held = append(held, f)
+	}
+	failed, worked := 0, 0
+	for range 20 {
+		_ = held[0].Close()
+		held = held[1:]
+		c, err := s.Start(t.Context(), s.self("once", proc.Command{}))
+		if err == nil {
+			worked++
+			await(t, c.Done())
+			continue
+		}
+		failed++
+		if !errors.Is(err, syscall.EMFILE) {
+			t.Errorf("error %v", err)
+		}
+	}
+	for _, f := range held {
+		_ = f.Close()
+	}
+	if failed < 5 || worked < 3 {
+		t.Errorf("%d failed, %d worked", failed, worked)
+	}
+	if files, _ := os.ReadDir(filepath.Join(state, "children")); len(files) != 0 {
+		t.Errorf("%d records are left", len(files))
+	}
+	if left := marked(t, s.id); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
