@@ -176,7 +176,7 @@ func (s *stream) attempt(yield func(events.Event, error) bool) error {
 // refused reports whether the server said that it has not taken the run.
 func refused(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Status/100 == 4
+	return errors.As(err, &e) && e.Status != 0 && e.Status < 500
 }
 
 // silence is how long the connection may say nothing.
