@@ -1,0 +1,228 @@
+package backendtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"innerd/backends"
+	"innerd/events"
+)
+
+// Result is how a turn went, as whoever played it saw it.
+type Result struct {
+	Events    []events.Event
+	Completed bool
+	Canceled  bool   // it ended by the cancel of its Host
+	Reason    string // of a completed one
+	ErrorType string // of a failed one
+	Exit      *backends.Exit
+	Heard     string // all that the model was told; "" where it can't be seen
+	HeardNone bool   // Heard can't be seen: it is not checked
+}
+
+// Check reports what is not as wanted.
+func (w Want) Check(r Result, cancel bool) []string {
+	c := &comparer{r: r, heard: fold(r.Events)}
+	c.end(w, cancel)
+	c.said(w)
+	c.tools(w)
+	c.requests(w)
+	c.usage(w)
+	if !r.HeardNone {
+		c.told(w)
+	}
+	return c.faults
+}
+
+type comparer struct {
+	r      Result
+	heard  folded
+	faults []string
+}
+
+func (c *comparer) fault(format string, args ...any) {
+	c.faults = append(c.faults, fmt.Sprintf(format, args...))
+}
+
+func (c *comparer) end(w Want, cancel bool) {
+	reason := w.Reason
+	if reason == "" {
+		reason = backends.ReasonEndTurn
+	}
+	switch {
+	case cancel:
+		if !c.r.Canceled {
+			c.fault("was canceled, but ended otherwise: completed %v, error %q", c.r.Completed, c.r.ErrorType)
+		}
+	case w.Error != "":
+		if c.r.ErrorType != w.Error {
+			c.fault("error is %q, want %q", c.r.ErrorType, w.Error)
+		}
+	case w.OrError != "" && c.r.ErrorType == w.OrError:
+	case !c.r.Completed:
+		c.fault("did not complete: error %q, canceled %v", c.r.ErrorType, c.r.Canceled)
+	case c.r.Reason != reason:
+		c.fault("reason is %q, want %q", c.r.Reason, reason)
+	}
+	if e := c.r.Exit; w.Exit && (e == nil || (e.Code == 0 && e.Signal == "")) {
+		c.fault("the failure does not tell how the process ended: %+v", e)
+	}
+}
+
+func (c *comparer) said(w Want) {
+	if missing := subsequence(w.Said, c.heard.messages); missing != "" {
+		c.fault("no message %q in its place; the messages: %q", short(missing), shorts(c.heard.messages))
+	}
+	if missing := subsequence(w.Thought, c.heard.reasoning); missing != "" {
+		c.fault("no reasoning %q in its place; the blocks: %q", short(missing), shorts(c.heard.reasoning))
+	}
+	if w.Unsaid && len(c.heard.messages)+c.heard.succeeded > 0 {
+		c.fault("wanted nothing; messages %q, tools that ran: %d", shorts(c.heard.messages), c.heard.succeeded)
+	}
+	if c.heard.discarded < w.Discarded {
+		c.fault("%d discarded messages, want %d", c.heard.discarded, w.Discarded)
+	}
+}
+
+func (c *comparer) tools(w Want) {
+	if w.NoTool && c.heard.succeeded > 0 {
+		c.fault("%d tools succeeded, want none", c.heard.succeeded)
+	}
+	if w.Tools == nil {
+		return
+	}
+	if len(w.Tools) != len(c.heard.tools) {
+		c.fault("%d calls of its own tools, want %d", len(c.heard.tools), len(w.Tools))
+		return
+	}
+	for i, want := range w.Tools {
+		got := c.heard.tools[i]
+		switch {
+		case want.Open:
+			continue // it may have been ended too, as a failure
+		case got.end == nil:
+			c.fault("call %d has no end", i)
+			continue
+		case got.end.Success != want.Success:
+			c.fault("call %d: success %v, want %v", i, got.end.Success, want.Success)
+		case !strings.Contains(got.end.Result, want.Output):
+			c.fault("call %d: result %q does not hold %q", i, short(got.end.Result), want.Output)
+		}
+		if want.ExitCode != nil && got.end.ExitCode != nil && *want.ExitCode != *got.end.ExitCode {
+			c.fault("call %d: exit code %d, want %d", i, *got.end.ExitCode, *want.ExitCode)
+		}
+	}
+}
+
+func (c *comparer) requests(w Want) {
+	if c.heard.together < w.Together {
+		c.fault("%d requests were open at once, want %d", c.heard.together, w.Together)
+	}
+	left := slices.Clone(c.heard.requests)
+	for _, want := range w.Requests {
+		i := slices.IndexFunc(left, func(got request) bool { return got.fits(want) })
+		if i < 0 {
+			c.fault("no request %+v; there are %+v", want, left)
+			continue
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	for _, r := range left {
+		if w.Requests != nil {
+			c.fault("a request too many: %+v", r)
+		}
+	}
+	for _, r := range c.heard.requests {
+		if r.outcome == "" {
+			c.fault("request %s %s was never resolved", r.kind, r.id)
+		}
+	}
+}
+
+func (c *comparer) usage(w Want) {
+	if w.Usage == nil {
+		return
+	}
+	if c.heard.usage == nil {
+		c.fault("no usage, want %s", asJSON(w.Usage))
+		return
+	}
+	want, got := counts(*w.Usage), counts(*c.heard.usage)
+	for name, n := range want {
+		if g, ok := got[name]; !ok || g != n {
+			c.fault("usage: %s is %v, want %v; all: %s", name, g, n, asJSON(c.heard.usage))
+		}
+	}
+}
+
+func (c *comparer) told(w Want) {
+	for _, s := range w.Heard {
+		if !strings.Contains(c.r.Heard, s) {
+			c.fault("the model was not told %q", short(s))
+		}
+	}
+	for _, s := range w.HeardOnce {
+		if n := strings.Count(c.r.Heard, s); n != 1 {
+			c.fault("the model was told %q %d times, want once", short(s), n)
+		}
+	}
+	for _, s := range w.Unheard {
+		if strings.Contains(c.r.Heard, s) {
+			c.fault("the model was told %q", short(s))
+		}
+	}
+}
+
+// counts are the numbers of a usage by name.
+func counts(u events.Usage) map[string]float64 {
+	var all map[string]any
+	_ = json.Unmarshal([]byte(asJSON(u)), &all)
+	out := map[string]float64{}
+	for name, v := range all {
+		if n, ok := v.(float64); ok {
+			out[name] = n
+		}
+	}
+	return out
+}
+
+func asJSON(v any) string {
+	raw, _ := json.Marshal(v)
+	return string(raw)
+}
+
+// subsequence reports the first of want that does not stand in got after the
+// ones before it.
+func subsequence(want, got []string) string {
+	for _, w := range want {
+		i := slices.Index(got, w)
+		if i < 0 {
+			return w
+		}
+		got = got[i+1:]
+	}
+	return ""
+}
+
+func short(s string) string {
+	if len(s) <= 200 {
+		return s
+	}
+	return fmt.Sprintf("%s… (%d bytes)", s[:200], len(s))
+}
+
+func shorts(list []string) (out []string) {
+	for _, s := range list[:min(len(list), 10)] {
+		out = append(out, short(s))
+	}
+	return out
+}
+
+// sameJSON compares two values whatever their spacing and order of keys.
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}

@@ -1,0 +1,222 @@
+package backendtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"innerd/backends"
+	"innerd/events"
+)
+
+// player plays the turns of one conversation.
+type player struct {
+	t      *testing.T
+	shared *shared
+	name   string
+	seat   Seat
+	dir    string
+	id     string
+	conv   backends.Conversation
+	played []played
+
+	mu      sync.Mutex
+	session backends.Session // as it was last saved
+}
+
+// played is a turn that is over: nothing more may come of it.
+type played struct {
+	name   string
+	rec    *Recorder
+	faults int // that were reported
+}
+
+func newPlayer(t *testing.T, s *shared, c Case, name string) *player {
+	return &player{t: t, shared: s, name: name, seat: s.rig.Seat(t, c), dir: t.TempDir(), id: "01" + rand.Text()[:24]}
+}
+
+// play plays the turns in order, up to the first that can't be played.
+func (p *player) play(turns []Turn) {
+	for i, turn := range turns {
+		if !p.turn(fmt.Sprintf("conversation %s, turn %d", p.name, i+1), turn) {
+			return
+		}
+	}
+}
+
+func (p *player) turn(name string, turn Turn) bool {
+	if !p.before(name, turn.Before) || !p.ready(name) {
+		return false
+	}
+	setup := p.seat.Arrange(turn.Steps)
+	in := input(turn, setup)
+	starts := p.starts()
+	rec, out, err := p.run(name, turn, in)
+	if errors.Is(err, backends.ErrNewSession) {
+		if n := len(rec.Events()); n > 0 {
+			p.t.Errorf("%s: ErrNewSession after %d events", name, n)
+		}
+		p.save(backends.Session{})
+		if !p.end(name) || !p.ready(name) {
+			return false
+		}
+		rec, out, err = p.run(name, turn, in)
+	}
+	if rec == nil {
+		return false
+	}
+	faults := rec.Faults()
+	known := len(faults)
+	r := p.result(rec, out, err)
+	faults = append(faults, CheckOrder(r.Events, r.Completed)...)
+	faults = append(faults, turn.Want.Check(r, turn.Host.Cancel.some())...)
+	faults = append(faults, p.after(turn.Want, starts)...)
+	for _, f := range faults {
+		p.t.Errorf("%s: %s", name, f)
+	}
+	if len(faults) > 0 {
+		p.t.Logf("%s: Run returned %+v, %v; the log:\n%s", name, out, err, Dump(r.Events))
+	}
+	p.played = append(p.played, played{name, rec, known})
+	return len(faults) == 0
+}
+
+// run has the conversation run the turn. A nil recorder says that it never
+// returned.
+func (p *player) run(name string, turn Turn, in backends.Input) (*Recorder, backends.Outcome, error) {
+	ctx, cancel := context.WithCancelCause(p.t.Context())
+	defer cancel(nil)
+	rec := NewRecorder(turn, p.first(name), func() { cancel(backends.ErrCanceled) })
+	limit := p.shared.rig.limit(turn)
+	type returned struct {
+		out backends.Outcome
+		err error
+	}
+	done := make(chan returned, 1)
+	conv := p.conv
+	go func() { // ends with Run; the test fails if that does not return
+		out, err := conv.Run(ctx, in, rec)
+		done <- returned{out, err}
+	}()
+	if turn.Host.Cancel.Early {
+		p.asked(name)
+		cancel(backends.ErrCanceled)
+	}
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	select {
+	case r := <-done:
+		rec.Close()
+		return rec, r.out, r.err
+	case <-over.C:
+		p.t.Errorf("%s: Run did not return in %v; the log:\n%s", name, limit, Dump(rec.Events()))
+	}
+	cancel(backends.ErrDeadline)
+	select {
+	case <-done:
+	case <-time.After(p.shared.rig.grace() + soon):
+		p.t.Errorf("%s: Run does not return, even canceled", name)
+	}
+	rec.Close()
+	return nil, backends.Outcome{}, nil
+}
+
+// first checks, before the first event, that the session was saved.
+func (p *player) first(name string) func() {
+	return func() {
+		if p.saved().Zero() {
+			p.t.Errorf("%s: no session was saved before the first event", name)
+		}
+	}
+}
+
+func (p *player) asked(name string) {
+	w, ok := p.seat.(Waiter)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), soon)
+	defer cancel()
+	if err := w.Asked(ctx); err != nil {
+		p.t.Errorf("%s: the model was never asked: %v", name, err)
+	}
+}
+
+func (p *player) result(rec *Recorder, out backends.Outcome, err error) Result {
+	r := Result{Events: rec.Events(), Heard: p.seat.Heard()}
+	var failed *backends.Error
+	switch {
+	case err == nil:
+		r.Completed, r.Reason = true, out.Reason
+	case errors.As(err, &failed):
+		r.ErrorType, r.Exit = failed.Type, failed.Exit
+	case errors.Is(err, backends.ErrCanceled):
+		r.Canceled = true
+	default:
+		r.ErrorType = "(not an *Error: " + err.Error() + ")"
+	}
+	return r
+}
+
+func (p *player) after(w Want, starts int) (faults []string) {
+	if w.Warm && isDone(p.conv) {
+		faults = append(faults, "the conversation takes no further run")
+	}
+	if n := p.starts(); w.Warm && n != starts {
+		faults = append(faults, fmt.Sprintf("%d processes were started for a warm turn", n-starts))
+	}
+	if w.Gone {
+		select {
+		case <-p.conv.Done():
+		case <-time.After(soon):
+			faults = append(faults, "Done is not closed")
+		}
+	}
+	return faults
+}
+
+func (p *player) starts() int {
+	if s, ok := p.seat.(Starter); ok {
+		return s.Starts()
+	}
+	return 0
+}
+
+// input is what the suite puts into the agent.
+func input(turn Turn, setup Setup) backends.Input {
+	in := backends.Input{History: turn.History, Set: setup.Settings}
+	if turn.Prompt != "" {
+		in.Parts = append(in.Parts, events.Text(turn.Prompt))
+	}
+	in.Parts = append(in.Parts, turn.Attach...)
+	if setup.Prompt != "" {
+		in.Parts = append(in.Parts, events.Text(setup.Prompt))
+	}
+	in.Set.System, in.Set.Interactive, in.Set.Permission = turn.System, turn.Interactive, turn.Permission
+	if in.Set.Permission == "" {
+		in.Set.Permission = backends.PermissionAuto
+	}
+	in.Set.Tools = append(Tools(turn.Steps), in.Set.Tools...)
+	return in
+}
+
+// Dump writes a log for people.
+func Dump(log []events.Event) string {
+	var out []byte
+	for i, e := range log {
+		if i == 50 && len(log) > 100 {
+			out = fmt.Appendf(out, "  … %d more …\n", len(log)-100)
+		}
+		if i >= 50 && i < len(log)-50 {
+			continue
+		}
+		raw, _ := json.Marshal(e.Data)
+		out = fmt.Appendf(out, "  %4d %-28s %s\n", e.ID, e.Type(), short(string(raw)))
+	}
+	return string(out)
+}

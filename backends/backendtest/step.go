@@ -1,0 +1,145 @@
+package backendtest
+
+import (
+	"encoding/json"
+	"slices"
+
+	"innerd/backends"
+	"innerd/events"
+)
+
+// Step is one thing the agent shall do: exactly one of its fields but
+// ChunkBytes and DelayMS is set, and Steps with Repeat. Its JSON is a step of
+// the simulated agent's script.
+//
+// Native tools are written for a shell: Name "shell", Input {"command": …}.
+// A rig maps them to its agent's own tool, whose real output must then hold
+// Output.
+type Step struct {
+	Text       string        `json:"text,omitempty"`      // a message of its own
+	Reasoning  string        `json:"reasoning,omitempty"` // a block of its own
+	ChunkBytes int           `json:"chunk_bytes,omitempty"`
+	DelayMS    int           `json:"delay_ms,omitempty"` // between pieces
+	Tool       *Tool         `json:"tool,omitempty"`
+	Call       *Call         `json:"call,omitempty"`
+	Calls      []Call        `json:"calls,omitempty"` // all open at once
+	Permission *Permission   `json:"permission,omitempty"`
+	Ask        *Ask          `json:"ask,omitempty"`
+	Usage      *events.Usage `json:"usage,omitempty"` // what the turn used
+	SleepMS    int           `json:"sleep_ms,omitempty"`
+	Flood      *Flood        `json:"flood,omitempty"`
+	Retry      *Retry        `json:"retry,omitempty"`
+	Error      *Error        `json:"error,omitempty"`
+	Stall      bool          `json:"stall,omitempty"` // the model never answers
+	Empty      bool          `json:"empty,omitempty"` // the model answers nothing
+	Crash      *Crash        `json:"crash,omitempty"`
+	Finish     string        `json:"finish,omitempty"` // the stop reason of the turn
+	Repeat     int           `json:"repeat,omitempty"`
+	Steps      []Step        `json:"steps,omitempty"`
+	Noise      Noise         `json:"noise,omitempty"` // only with NeedLines
+}
+
+// Tool is a call of the agent's own tool that asks nobody.
+type Tool struct {
+	Name     string          `json:"name"`
+	Input    json.RawMessage `json:"input,omitempty"`
+	Output   string          `json:"output,omitempty"`
+	ExitCode *int            `json:"exit_code,omitempty"`
+	MS       int             `json:"ms,omitempty"` // how long it runs
+}
+
+// Permission is a call of the agent's own tool that asks first.
+type Permission struct {
+	Tool     string          `json:"tool"`
+	Input    json.RawMessage `json:"input,omitempty"`
+	Output   string          `json:"output,omitempty"`
+	ExitCode *int            `json:"exit_code,omitempty"`
+}
+
+// Call is a call of the host's tool.
+type Call struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+}
+
+// Ask is a question to the user.
+type Ask struct {
+	Message string          `json:"message"`
+	Schema  json.RawMessage `json:"schema,omitempty"`
+}
+
+// Flood is much text, very fast.
+type Flood struct {
+	Deltas    int     `json:"deltas"`
+	Bytes     int     `json:"bytes,omitempty"` // of each; 0: 40
+	PerSecond float64 `json:"per_second,omitempty"`
+}
+
+// Retry is a model stream that breaks in the middle of a message, which then
+// comes again whole.
+type Retry struct {
+	Text string `json:"text"`
+}
+
+// Error is a failure of the model that is not cured by trying again.
+type Error struct {
+	Message string `json:"message,omitempty"`
+	Type    string `json:"error_type"`
+}
+
+// Crash is the death of the agent's process. A rig whose agent can't be made
+// to exit so may kill it: any end but a clean one will do.
+type Crash struct {
+	ExitCode int    `json:"exit_code,omitempty"`
+	Stderr   string `json:"stderr,omitempty"`
+}
+
+// Noise is something on the agent's stdout, between messages, that a careful
+// reader survives. Rigs do it with a fake of the agent's program.
+type Noise string
+
+// Kinds of noise.
+const (
+	NoiseHugeLine     Noise = "huge_line"     // a line of 64 MiB and one byte
+	NoiseNotJSON      Noise = "not_json"      // lines that are no JSON, among them one with a multi-byte character across byte 200, one that is not UTF-8, and an empty one
+	NoiseUnknownEvent Noise = "unknown_event" // well-formed events of types nobody knows, and known ones with unknown fields
+	NoiseDeaf         Noise = "deaf"          // the next call's result is not read before 4 MiB more of output were taken
+)
+
+// Script is the steps as the simulated agent's options.
+func Script(steps []Step) json.RawMessage {
+	raw, err := json.Marshal(struct {
+		Script []Step `json:"script"`
+	}{steps})
+	if err != nil {
+		panic("backendtest: " + err.Error()) // a case with arguments that are no JSON
+	}
+	return raw
+}
+
+// Tools are the host's tools that the steps call, as the run offers them.
+func Tools(steps []Step) []backends.Tool {
+	var names []string
+	collect(steps, &names)
+	slices.Sort(names)
+	var out []backends.Tool
+	for _, name := range slices.Compact(names) {
+		out = append(out, backends.Tool{
+			Name: name, Description: "A tool of the host for tests, called " + name + ".",
+			Schema: json.RawMessage(`{"type":"object"}`), Parallel: true,
+		})
+	}
+	return out
+}
+
+func collect(steps []Step, names *[]string) {
+	for _, s := range steps {
+		if s.Call != nil {
+			*names = append(*names, s.Call.Tool)
+		}
+		for _, c := range s.Calls {
+			*names = append(*names, c.Tool)
+		}
+		collect(s.Steps, names)
+	}
+}
