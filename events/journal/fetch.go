@@ -1,0 +1,313 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"innerd/events"
+)
+
+// fetchBytes is how many bytes of lines are read at once, so that their frames
+// fit into the largest chunk.
+const fetchBytes = 192 << 10
+
+// fetcher reads a log's files for the readers that are behind its memory. What
+// one of them fetched, the others find.
+type fetcher struct {
+	file   File
+	first  int64 // of the segment that file is
+	blocks []block
+	recent [4]*chunk
+	slot   int
+}
+
+// fetch gives a chunk with the visible event id, with a reference.
+func (l *Log) fetch(id int64) (*chunk, error) {
+	l.loading.Lock()
+	defer l.loading.Unlock()
+	for _, c := range l.fetched.recent {
+		if c != nil && c.first <= id && id <= c.last() {
+			c.retain()
+			return c, nil
+		}
+	}
+	c, err := l.read(id)
+	if err != nil {
+		return nil, err
+	}
+	f := &l.fetched
+	if old := f.recent[f.slot]; old != nil {
+		old.release()
+	}
+	f.recent[f.slot] = c
+	f.slot = (f.slot + 1) % len(f.recent)
+	c.retain()
+	return c, nil
+}
+
+// closeFetcher lets go of everything when the last reader has left.
+func (l *Log) closeFetcher() {
+	l.loading.Lock()
+	defer l.loading.Unlock()
+	l.mu.Lock()
+	again := l.readers > 0
+	if !again && l.ended {
+		l.disk.segs = nil // read again for the next reader
+	}
+	l.mu.Unlock()
+	if again {
+		return
+	}
+	for i, c := range l.fetched.recent {
+		if c != nil {
+			c.release()
+			l.fetched.recent[i] = nil
+		}
+	}
+	l.fetched.closeFile()
+	l.fetched = fetcher{}
+}
+
+func (f *fetcher) closeFile() {
+	if f.file != nil {
+		_ = f.file.Close()
+		f.file = nil
+	}
+}
+
+// read makes the chunk with the event id from the files.
+func (l *Log) read(id int64) (*chunk, error) {
+	seg, next, err := l.segmentOf(id)
+	if err != nil {
+		return nil, err
+	}
+	if seg.first == 0 { // no segment holds it
+		return l.damagedChunk(id, next), nil
+	}
+	blocks, err := l.blocksOf(seg)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l.damagedChunk(id, next), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].next() > id })
+	if i == len(blocks) || blocks[i].first > id {
+		if i < len(blocks) {
+			next = blocks[i].first
+		}
+		return l.damagedChunk(id, next), nil
+	}
+	if blocks[i].bad {
+		return l.damagedChunk(id, blocks[i].next()), nil
+	}
+	return l.readBlocks(blocks[i:])
+}
+
+// segmentOf finds the segment that should hold an event, and the id at which
+// what it should hold ends.
+func (l *Log) segmentOf(id int64) (segment, int64, error) {
+	l.mu.Lock()
+	load := l.ended && l.disk.segs == nil
+	l.mu.Unlock()
+	if load {
+		segs, err := listSegments(l.s.fs, l.dir)
+		if err != nil {
+			return segment{}, 0, err
+		}
+		l.mu.Lock()
+		l.disk.segs = segs
+		l.mu.Unlock()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	segs := l.disk.segs
+	i := sort.Search(len(segs), func(i int) bool { return segs[i].first > id })
+	next := l.last + 1
+	if i < len(segs) {
+		next = segs[i].first
+	}
+	if i == 0 {
+		return segment{}, next, nil
+	}
+	return segs[i-1], next, nil
+}
+
+// listSegments finds the segments of a run by their names, in order.
+func listSegments(fsys FS, dir string) ([]segment, error) {
+	names, err := fsys.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var segs []segment
+	for _, e := range names {
+		if first, ok := parseSegmentName(e.Name()); ok {
+			segs = append(segs, segment{first: first})
+		}
+	}
+	sort.Slice(segs, func(i, j int) bool { return segs[i].first < segs[j].first })
+	return segs, nil
+}
+
+// blocksOf opens a segment and gives its index as far as it is visible.
+func (l *Log) blocksOf(seg segment) ([]block, error) {
+	f := &l.fetched
+	if f.file == nil || f.first != seg.first {
+		f.closeFile()
+		file, err := l.s.fs.OpenFile(filepath.Join(l.dir, segmentName(seg.first)), os.O_RDONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		f.file, f.first, f.blocks = file, seg.first, nil
+	}
+	if seg.live {
+		n := len(seg.x.closed)
+		return append(seg.x.closed[:n:n], seg.x.open), nil
+	}
+	if f.blocks == nil {
+		x, err := loadIndex(l.s.fs, f.file, filepath.Join(l.dir, indexName(segmentName(seg.first))), seg.first)
+		if err != nil {
+			return nil, err
+		}
+		x.close()
+		f.blocks = x.closed
+	}
+	return f.blocks, nil
+}
+
+// loadIndex reads the index of a segment, and makes what is missing of it from
+// the lines.
+func loadIndex(fsys FS, file File, name string, first int64) (indexer, error) {
+	st, err := file.Stat()
+	if err != nil {
+		return indexer{}, err
+	}
+	data, err := readFile(fsys, name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return indexer{}, err
+	}
+	x := indexer{closed: parseIndex(data, first, st.Size()), open: block{first: first}}
+	if n := len(x.closed); n > 0 {
+		x.open = block{first: x.closed[n-1].next(), off: x.closed[n-1].end()}
+	}
+	rest := make([]byte, st.Size()-x.size())
+	if len(rest) == 0 {
+		return x, nil
+	}
+	n, err := file.ReadAt(rest, x.size())
+	if n < len(rest) {
+		return indexer{}, err
+	}
+	x.scan(rest)
+	return x, nil
+}
+
+// readBlocks makes a chunk of the first blocks, of which the very first is good.
+func (l *Log) readBlocks(blocks []block) (*chunk, error) {
+	n, count, bytes := 0, 0, 0
+	for _, b := range blocks {
+		if n > 0 && (bytes+int(b.n) > fetchBytes || b.bad) {
+			break
+		}
+		n, count, bytes = n+1, count+int(b.count), bytes+int(b.n)
+	}
+	first := blocks[0]
+	buf := scratch.Get().(*[]byte)
+	defer func() {
+		if cap(*buf) <= maxScratch {
+			scratch.Put(buf)
+		}
+	}()
+	if cap(*buf) < bytes {
+		*buf = make([]byte, bytes)
+	}
+	data := (*buf)[:bytes]
+	if k, err := l.fetched.file.ReadAt(data, first.off); k < bytes {
+		return nil, err
+	}
+	c := l.s.pool.get(bytes+count*frameExtra, first.first)
+	for _, b := range blocks[:n] {
+		l.frameBlock(c, data[b.off-first.off:b.end()-first.off], b)
+	}
+	return c, nil
+}
+
+// frameBlock makes the frames of a block, of a damaged one as far as its lines
+// can be trusted.
+func (l *Log) frameBlock(c *chunk, data []byte, b block) {
+	bad := -1 // the byte that was changed
+	if crc32.Checksum(data, castagnoli) != b.crc {
+		var ok bool
+		if bad, ok = repair(data, b.crc); !ok {
+			l.frameWreck(c, data, b)
+			return
+		}
+	}
+	at := 0
+	for id := b.first; id < b.next(); id++ {
+		n := bytes.IndexByte(data[at:], '\n')
+		if at <= bad && bad <= at+n {
+			l.frameDamaged(c, id)
+		} else {
+			line := data[at : at+n]
+			c.mark(appendFrame(c.buf, id, line), classOf(events.Type(lineType(line))))
+		}
+		at += n + 1
+	}
+}
+
+// frameWreck makes the frames of a block with more than one byte changed:
+// lines that are whole count, if it shows which ones are not. If it does not
+// show, none can be trusted.
+func (l *Log) frameWreck(c *chunk, data []byte, b block) {
+	lines := make(map[int64][]byte, b.count)
+	for line := range bytes.SplitSeq(data, newline) {
+		if id, ok := validLine(line); ok && id >= b.first && id < b.next() {
+			lines[id] = line
+		}
+	}
+	if len(lines) == int(b.count) {
+		clear(lines)
+	}
+	for id := b.first; id < b.next(); id++ {
+		if line, ok := lines[id]; ok {
+			c.mark(appendFrame(c.buf, id, line), classOf(events.Type(lineType(line))))
+		} else {
+			l.frameDamaged(c, id)
+		}
+	}
+}
+
+func (l *Log) frameDamaged(c *chunk, id int64) {
+	line, _ := events.AppendLine(nil, id, 0, events.Damaged{})
+	c.mark(appendFrame(c.buf, id, line), classOf(events.TypeDamaged))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.damage[id]; ok {
+		return
+	}
+	if l.damage == nil {
+		l.damage = map[int64]struct{}{}
+	}
+	l.damage[id] = struct{}{}
+	l.s.damaged.Add(1)
+	if len(l.damage) == 1 {
+		l.s.log.Error("journal: an event can't be read any more", "run", l.meta.ID, "id", id)
+	}
+}
+
+// damagedChunk stands for events from id up to next that are not there.
+func (l *Log) damagedChunk(id, next int64) *chunk {
+	const most = 512
+	next = max(min(next, id+most), id+1)
+	c := l.s.pool.get(int(next-id)*128, id)
+	for ; id < next; id++ {
+		l.frameDamaged(c, id)
+	}
+	return c
+}

@@ -1,0 +1,124 @@
+package journal
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// below gives the path of rel in the state directory.
+func (s *Store) below(rel string) (string, error) {
+	if !filepath.IsLocal(rel) || path.Clean(rel) == "." {
+		return "", fmt.Errorf("journal: bad path %q", rel)
+	}
+	return filepath.Join(s.dir, rel), nil
+}
+
+// WriteFile puts data into a file below the state directory at one instant,
+// durable when it returns. In memory only, it keeps it.
+func (s *Store) WriteFile(rel string, data []byte) error {
+	name, err := s.below(rel)
+	if err != nil {
+		return err
+	}
+	if s.memoryOnly {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.files[path.Clean(rel)] = slices.Clone(data)
+		return nil
+	}
+	if err := s.fs.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	sync := s.opt.Fsync != FsyncNone
+	for {
+		err = replaceFile(s.fs, name, data, sync)
+		if err == nil || !outOfFiles(err) || !s.spares.give() {
+			break
+		}
+	}
+	if err != nil && diskFull(err) {
+		s.giveReserve()
+		err = replaceFile(s.fs, name, data, sync)
+	}
+	if err == nil && sync {
+		err = s.fs.SyncDir(filepath.Dir(name))
+	}
+	return err
+}
+
+// ReadFile reads what WriteFile wrote; fs.ErrNotExist.
+func (s *Store) ReadFile(rel string) ([]byte, error) {
+	name, err := s.below(rel)
+	if err != nil {
+		return nil, err
+	}
+	if s.memoryOnly {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		data, ok := s.files[path.Clean(rel)]
+		if !ok {
+			return nil, fmt.Errorf("journal: %s: %w", rel, fs.ErrNotExist)
+		}
+		return slices.Clone(data), nil
+	}
+	return readFile(s.fs, name)
+}
+
+// RemoveAll removes a file or folder below the state directory.
+func (s *Store) RemoveAll(rel string) error {
+	name, err := s.below(rel)
+	if err != nil {
+		return err
+	}
+	if s.memoryOnly {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		rel = path.Clean(rel)
+		maps.DeleteFunc(s.files, func(k string, _ []byte) bool { return k == rel || strings.HasPrefix(k, rel+"/") })
+		return nil
+	}
+	return s.fs.RemoveAll(name)
+}
+
+// ReadDir lists the names in a folder below the state directory, sorted;
+// fs.ErrNotExist.
+func (s *Store) ReadDir(rel string) ([]string, error) {
+	name, err := s.below(rel)
+	if err != nil {
+		return nil, err
+	}
+	if s.memoryOnly {
+		return s.memoryDir(path.Clean(rel))
+	}
+	entries, err := s.fs.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (s *Store) memoryDir(rel string) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[string]bool{}
+	for k := range s.files {
+		if rest, ok := strings.CutPrefix(k, rel+"/"); ok {
+			name, _, _ := strings.Cut(rest, "/")
+			seen[name] = true
+		}
+	}
+	if len(seen) == 0 {
+		return nil, fmt.Errorf("journal: %s: %w", rel, fs.ErrNotExist)
+	}
+	return slices.Sorted(maps.Keys(seen)), nil
+}

@@ -1,0 +1,407 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"innerd/events"
+)
+
+// tailBytes is how much of one run is kept in memory for its readers.
+const tailBytes = 8 << 20
+
+// burst is how soon after the writer's last work an Append takes itself for
+// part of a flood, and leaves the writing to a goroutine that gathers.
+const burst = 5 * time.Microsecond
+
+// Log is the event log of one run. Its methods may be called at the same time.
+type Log struct {
+	s    *Store
+	meta RunMeta
+	dir  string // of its files; "" in memory only
+
+	mu   sync.Mutex
+	cond sync.Cond // writing, wait or ended changed
+
+	next    int64    // id of the next event
+	last    int64    // last visible
+	chunks  []*chunk // consecutive, oldest first; the last takes new frames
+	mem     int64    // bytes of chunks
+	readers int
+	wake    chan struct{} // closed at the next publication; nil while nobody waits
+
+	// Lines that gather for the writer, whoever that is: writing is a token,
+	// and who holds it alone touches disk.
+	lines    []byte
+	spare    []byte // the buffer that was written last, to be used again
+	inflight int    // bytes that the writer has taken
+	writing  bool
+	wanted   int       // how many wait for the token
+	rest     time.Time // when the writer's work ended
+	disk     disk
+
+	full     bool  // the disk took no more: lines wait for space
+	failed   error // *StorageError, once the run must end
+	damage   map[int64]struct{}
+	ending   bool
+	ended    bool
+	end      RunEnd
+	done     chan struct{}
+	deleted  bool
+	found    bool  // by Open, without an end
+	volatile bool  // its end is in memory only
+	bytes    int64 // on disk, once ended
+
+	request json.RawMessage // in memory only
+	blobs   []memoryBlob    // in memory only
+
+	loading sync.Mutex // one reader fetches from disk, the others find it
+	fetched fetcher
+}
+
+func newLog(s *Store, meta RunMeta) *Log {
+	l := &Log{s: s, meta: meta, next: 1, done: make(chan struct{})}
+	l.cond.L = &l.mu
+	if !s.memoryOnly {
+		l.dir = filepath.Join(s.dir, "runs", meta.ID)
+	}
+	return l
+}
+
+// ID is the run's id.
+func (l *Log) ID() string { return l.meta.ID }
+
+// Meta is what the run began with, but for Request.
+func (l *Log) Meta() RunMeta { return l.meta }
+
+// Request is what was asked.
+func (l *Log) Request() (json.RawMessage, error) {
+	if l.dir == "" {
+		return l.request, nil
+	}
+	return readRequest(l.s.fs, l.dir)
+}
+
+// Last is the id of the last visible event, 0 if there is none.
+func (l *Log) Last() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// Oldest is the id of the oldest event that can be read: 1, but in memory only.
+func (l *Log) Oldest() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.oldestLocked()
+}
+
+func (l *Log) oldestLocked() int64 {
+	if l.dir != "" {
+		return 1
+	}
+	if len(l.chunks) == 0 {
+		return l.next
+	}
+	return l.chunks[0].first
+}
+
+// Ended says how the run ended, if it did.
+func (l *Log) Ended() (RunEnd, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end, l.ended
+}
+
+// Done is closed when the run has ended.
+func (l *Log) Done() <-chan struct{} { return l.done }
+
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxScratch = 256 << 10
+
+// Append adds an event and returns its id. It becomes visible when the disk
+// has taken it. Append waits while too much of the run is unwritten, never for
+// a reader. ErrEnded after End; a *StorageError when the run must end. While
+// the disk is full the id may yet grow by one.
+func (l *Log) Append(d events.Data) (int64, error) {
+	if deltaBound(d) >= 0 {
+		return l.append(d, nil, 0)
+	}
+	buf := scratch.Get().(*[]byte)
+	defer func() {
+		if cap(*buf) <= maxScratch {
+			scratch.Put(buf)
+		}
+	}()
+	body, err := events.AppendLine((*buf)[:0], 0, 0, d)
+	*buf = body
+	if err != nil {
+		return 0, err
+	}
+	if int64(len(body)) > l.s.opt.BlobBytes && !d.EventType().Basic() {
+		body = l.cut(body, d)
+	}
+	return l.append(d, body, classOf(d.EventType()))
+}
+
+// append adds d, which is encoded as body unless it is a delta.
+func (l *Log) append(d events.Data, body []byte, class uint8) (int64, error) {
+	l.mu.Lock()
+	if err := l.roomLocked(); err != nil {
+		l.mu.Unlock()
+		return 0, err
+	}
+	id, err := l.addLocked(d, body, class)
+	if err != nil {
+		l.mu.Unlock()
+		return 0, err
+	}
+	if l.dir == "" {
+		l.publishLocked(id)
+		l.mu.Unlock()
+		l.s.forget()
+		return id, nil
+	}
+	l.startWriterLocked()
+	l.mu.Unlock()
+	return id, nil
+}
+
+// roomLocked waits until an event may be added.
+func (l *Log) roomLocked() error {
+	for {
+		limit := l.s.opt.UnwrittenBytes
+		if l.full {
+			limit *= storageFactor
+		}
+		switch {
+		case l.ending:
+			return ErrEnded
+		case l.s.closed.Load():
+			return ErrClosed
+		case l.failed != nil:
+			return l.failed
+		case int64(len(l.lines)+l.inflight) < limit:
+			return nil
+		case l.full:
+			l.failed = &StorageError{Err: l.disk.err}
+			return l.failed
+		}
+		l.cond.Wait()
+	}
+}
+
+// deltaBound is how long the line of a delta can be at most, without id and
+// time, or -1 for other types. Deltas are nearly all of a stream, and are
+// encoded straight into the chunk.
+func deltaBound(d events.Data) int {
+	switch v := d.(type) {
+	case events.MessageDelta:
+		return 128 + 6*(len(v.Delta)+len(v.MessageID))
+	case events.ReasoningDelta:
+		return 256 + 6*(len(v.Delta)+len(v.ReasoningID))
+	}
+	return -1
+}
+
+// addLocked makes the frame and the line of an event.
+func (l *Log) addLocked(d events.Data, body []byte, class uint8) (int64, error) {
+	id, ts := l.next, l.s.opt.Now().UnixMilli()
+	bound := len(body) + 40
+	if body == nil {
+		bound = deltaBound(d) + 40
+	}
+	c := l.tailLocked(bound + frameExtra)
+	buf := append(c.buf, framePrefix...)
+	buf = strconv.AppendInt(buf, id, 10)
+	buf = append(buf, frameMiddle...)
+	start := len(buf)
+	if body == nil {
+		class = classDelta
+		if _, ok := d.(events.ReasoningDelta); ok {
+			class = classReason
+		}
+		var err error
+		if buf, err = events.AppendLine(buf, id, ts, d); err != nil {
+			return 0, err
+		}
+	} else {
+		buf = appendHead(buf, id, ts)
+		buf = append(buf, body[1:]...)
+	}
+	buf = append(buf, "\n\n"...)
+	c.mark(buf, class)
+	if l.dir != "" {
+		l.lines = append(l.lines, buf[start:len(buf)-1]...)
+	}
+	l.next++
+	return id, nil
+}
+
+func appendHead(dst []byte, id, ts int64) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = strconv.AppendInt(dst, id, 10)
+	dst = append(dst, `,"ts":`...)
+	dst = strconv.AppendInt(dst, ts, 10)
+	return append(dst, ',')
+}
+
+// tailLocked gives the chunk that has room for size bytes more.
+func (l *Log) tailLocked(size int) *chunk {
+	n := len(l.chunks)
+	if n > 0 {
+		if c := l.chunks[n-1]; cap(c.buf)-len(c.buf) >= size {
+			return c
+		}
+	}
+	if n > 0 { // chunks grow with the run
+		grown := min(4*cap(l.chunks[n-1].buf), maxChunk)
+		size = max(size, grown)
+	}
+	c := l.s.pool.get(size, l.next)
+	l.chunks = append(l.chunks, c)
+	l.mem += c.size
+	return c
+}
+
+// publishLocked makes everything up to id visible.
+func (l *Log) publishLocked(id int64) {
+	if id <= l.last {
+		return
+	}
+	l.last = id
+	l.wakeLocked()
+	limit := min(tailBytes, l.s.opt.MemoryBytes)
+	if l.dir == "" {
+		limit = l.s.opt.UnwrittenBytes * storageFactor
+	}
+	l.shrinkLocked(limit)
+}
+
+func (l *Log) wakeLocked() {
+	if l.wake != nil {
+		close(l.wake)
+		l.wake = nil
+	}
+}
+
+// shrinkLocked lets go of the oldest visible chunks beyond limit bytes.
+func (l *Log) shrinkLocked(limit int64) {
+	n := 0
+	for n < len(l.chunks)-1 && l.mem > limit && l.chunks[n].last() <= l.last {
+		l.mem -= l.chunks[n].size
+		l.chunks[n].release()
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	k := copy(l.chunks, l.chunks[n:])
+	clear(l.chunks[k:])
+	l.chunks = l.chunks[:k]
+	if l.dir == "" {
+		l.dropBlobsLocked(l.chunks[0].first)
+	}
+}
+
+// releaseLocked lets go of all chunks. Everything must be visible.
+func (l *Log) releaseLocked() {
+	for i, c := range l.chunks {
+		c.release()
+		l.chunks[i] = nil
+	}
+	l.chunks, l.mem = nil, 0
+}
+
+// End adds the closing events of the run, makes them durable as the policy
+// says, records e, and only then makes them visible; afterwards readers get
+// io.EOF. e.LastID is set by it, e.Ended if it is zero.
+//
+// Where the disk is so full that what waits unwritten must be dropped, it
+// closes the run with the error type storage, whatever e says, from the
+// reserve, and returns a *StorageError. The run has ended all the same.
+func (l *Log) End(d []events.Data, e RunEnd) error {
+	bodies := make([][]byte, len(d))
+	for i, v := range d {
+		body, err := events.AppendLine(nil, 0, 0, v)
+		if err != nil {
+			return err
+		}
+		bodies[i] = body
+	}
+	if e.Ended.IsZero() {
+		e.Ended = l.s.opt.Now()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ending {
+		return ErrEnded
+	}
+	if l.s.closed.Load() {
+		return ErrClosed
+	}
+	l.ending = true
+	l.cond.Broadcast()
+	l.takeWriterLocked()
+	for i, v := range d {
+		if _, err := l.addLocked(nil, bodies[i], classOf(v.EventType())); err != nil {
+			return err
+		}
+	}
+	err := l.finishLocked(d, e)
+	l.writing = false
+	l.cond.Broadcast()
+	return err
+}
+
+// takeWriterLocked waits for the writer and takes its place.
+func (l *Log) takeWriterLocked() {
+	l.wanted++
+	for l.writing {
+		l.disk.kickWriter()
+		l.cond.Wait()
+	}
+	l.wanted--
+	l.writing = true
+}
+
+// finishLocked writes what is left of an ending run and publishes it. The
+// caller holds the writer's token.
+func (l *Log) finishLocked(d []events.Data, e RunEnd) error {
+	var lost error
+	if l.dir != "" {
+		lost = l.flushEndLocked(&d, &e)
+	}
+	e.LastID = l.next - 1
+	if l.dir != "" {
+		l.mu.Unlock()
+		l.seal(e)
+		l.mu.Lock()
+		l.bytes = l.disk.total
+	}
+	l.end, l.ended = e, true
+	if l.full {
+		l.full = false
+		l.s.full.Add(-1)
+	}
+	l.publishLocked(e.LastID)
+	l.wakeLocked()
+	close(l.done)
+	if l.dir != "" && l.readers == 0 && !l.volatile {
+		l.releaseLocked()
+	}
+	l.lines, l.spare = nil, nil
+	l.s.table.settle(l.meta.ID)
+	l.s.noteEnded(l)
+	return lost
+}
+
+// Blob errors of a log in memory and on disk look the same to the caller.
+func blobNotFound(sha string) error {
+	return fmt.Errorf("journal: blob %.64s: %w", sha, ErrNotFound)
+}

@@ -1,0 +1,300 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Lines of runs.jsonl.
+const (
+	opBegin  = "begin"
+	opEnd    = "end"
+	opDelete = "delete"
+)
+
+type record struct {
+	Op    string   `json:"op"`
+	ID    string   `json:"id"`
+	Meta  *RunMeta `json:"meta,omitempty"`
+	End   *RunEnd  `json:"end,omitempty"`
+	Bytes int64    `json:"bytes,omitempty"` // on disk, of a run that ended
+}
+
+// runsFile is runs.jsonl: a line when a run begins, when it ends, when it is
+// deleted. Listing, retention and recovery read this alone.
+type runsFile struct {
+	s     *Store
+	mu    sync.Mutex
+	file  File
+	size  int64
+	torn  bool // bytes of a failed write stand behind the end
+	dirty bool
+	lines int // in the file
+	// fresh are lines that the logs do not know of yet: a compaction keeps them.
+	fresh map[string]record
+}
+
+func (t *runsFile) name() string { return filepath.Join(t.s.dir, "runs.jsonl") }
+
+// append writes a line; after an error it is not there.
+func (t *runsFile) append(r record, sync bool) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		return ErrClosed
+	}
+	if t.torn {
+		if err := t.file.Truncate(t.size); err != nil {
+			return err
+		}
+		t.torn = false
+	}
+	line = append(line, '\n')
+	_, err = writeAt(t.file, line, t.size)
+	if err == nil && sync {
+		err = t.file.Sync()
+	}
+	if err != nil {
+		t.torn = t.file.Truncate(t.size) != nil
+		return err
+	}
+	t.size += int64(len(line))
+	t.lines++
+	t.dirty = t.dirty || !sync
+	if t.fresh == nil {
+		t.fresh = map[string]record{}
+	}
+	t.fresh[r.ID] = r
+	return nil
+}
+
+// settle says that the logs know of the last line of a run.
+func (t *runsFile) settle(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.fresh, id)
+}
+
+// sync makes the lines durable. If that fails, they are written once more,
+// into a new file.
+func (t *runsFile) sync() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil || !t.dirty {
+		return nil
+	}
+	err := t.file.Sync()
+	if err != nil {
+		data := make([]byte, t.size)
+		if n, rerr := t.file.ReadAt(data, 0); n < len(data) {
+			return errors.Join(err, rerr)
+		}
+		err = t.replaceLocked(data)
+	}
+	if err == nil {
+		t.dirty = false
+	}
+	return err
+}
+
+// replaceLocked puts data in the file's place.
+func (t *runsFile) replaceLocked(data []byte) error {
+	if err := replaceFile(t.s.fs, t.name(), data, t.s.opt.Fsync != FsyncNone); err != nil {
+		return err
+	}
+	f, err := t.s.openKept(t.name(), os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	if t.file != nil {
+		_ = t.file.Close()
+	}
+	t.file, t.size, t.torn = f, int64(len(data)), false
+	t.lines = bytes.Count(data, newline)
+	return t.s.fs.SyncDir(t.s.dir)
+}
+
+// compact writes the file anew from what is known, when most of it is old.
+func (t *runsFile) compact(force bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil && !force {
+		return nil
+	}
+	all := t.s.all()
+	if !force && t.lines < 4*len(all)+1000 {
+		return nil
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	for _, l := range all {
+		l.mu.Lock()
+		ended, end, n := l.ended, l.end, l.bytes
+		l.mu.Unlock()
+		if err := enc.Encode(record{Op: opBegin, ID: l.meta.ID, Meta: &l.meta}); err != nil {
+			return err
+		}
+		if !ended {
+			continue
+		}
+		if err := enc.Encode(record{Op: opEnd, ID: l.meta.ID, End: &end, Bytes: n}); err != nil {
+			return err
+		}
+	}
+	for _, r := range t.fresh {
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	return t.replaceLocked(buf.Bytes())
+}
+
+func (t *runsFile) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file != nil {
+		_ = t.file.Close()
+		t.file = nil
+	}
+}
+
+// recordEnd writes the line of a run that ended.
+func (s *Store) recordEnd(id string, e RunEnd, size int64) error {
+	r := record{Op: opEnd, ID: id, End: &e, Bytes: size}
+	err := s.table.append(r, s.opt.Fsync == FsyncAlways)
+	if err != nil && diskFull(err) {
+		s.giveReserve()
+		err = s.table.append(r, s.opt.Fsync == FsyncAlways)
+	}
+	return err
+}
+
+type requestFile struct {
+	Meta    RunMeta         `json:"meta"`
+	Request json.RawMessage `json:"request"`
+}
+
+// writeRequest writes request.json. It has the run's beginning too, so that
+// one can be found again whose line in runs.jsonl is damaged.
+func writeRequest(fsys FS, l *Log, request json.RawMessage, sync bool) error {
+	if len(request) == 0 {
+		request = json.RawMessage("null")
+	}
+	data, err := json.Marshal(requestFile{Meta: l.meta, Request: request})
+	if err != nil {
+		return err
+	}
+	return replaceFile(fsys, filepath.Join(l.dir, "request.json"), append(data, '\n'), sync)
+}
+
+func loadRequest(fsys FS, dir string) (requestFile, error) {
+	var f requestFile
+	data, err := readFile(fsys, filepath.Join(dir, "request.json"))
+	if err != nil {
+		return f, err
+	}
+	return f, json.Unmarshal(data, &f)
+}
+
+func readRequest(fsys FS, dir string) (json.RawMessage, error) {
+	f, err := loadRequest(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNotFound
+	}
+	if string(f.Request) == "null" {
+		return nil, err
+	}
+	return f.Request, err
+}
+
+// reserve is 1 MiB of disk that is given up when the disk is full, so that runs
+// can still say so, and end.
+type reserve struct {
+	mu   sync.Mutex
+	held bool
+	next time.Time // not tried again before
+}
+
+func (s *Store) reserveName() string { return filepath.Join(s.dir, "reserve") }
+
+func (s *Store) giveReserve() {
+	s.reserve.mu.Lock()
+	defer s.reserve.mu.Unlock()
+	if s.reserve.held && s.fs.Remove(s.reserveName()) == nil {
+		s.reserve.held = false
+		s.reserve.next = time.Now().Add(time.Second)
+		s.log.Warn("journal: the disk is full; the reserve is given up")
+	}
+}
+
+// restoreReserve takes the reserve where there is none. The bytes are written,
+// not left as a hole: a hole takes no space.
+func (s *Store) restoreReserve() {
+	s.reserve.mu.Lock()
+	defer s.reserve.mu.Unlock()
+	if s.reserve.held || time.Now().Before(s.reserve.next) {
+		return
+	}
+	err := replaceFile(s.fs, s.reserveName(), make([]byte, reserveBytes), false)
+	s.reserve.held = err == nil
+	s.reserve.next = time.Now().Add(10 * time.Second)
+}
+
+// spares are descriptors that are kept open, so that a run that exists can
+// open its next file when there are no more.
+type spares struct {
+	mu    sync.Mutex
+	files []File
+}
+
+const spareFiles = 8
+
+func (p *spares) fill(s *Store) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.files) < spareFiles {
+		f, err := s.fs.OpenFile(filepath.Join(s.dir, "VERSION"), os.O_RDONLY, 0)
+		if err != nil {
+			return
+		}
+		p.files = append(p.files, f)
+	}
+}
+
+func (p *spares) give() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.files)
+	if n == 0 {
+		return false
+	}
+	_ = p.files[n-1].Close()
+	p.files = p.files[:n-1]
+	return true
+}
+
+func (p *spares) close() {
+	for p.give() {
+	}
+}
+
+// openKept opens a file of a run that exists, with a kept descriptor if there
+// is no other.
+func (s *Store) openKept(name string, flag int) (File, error) {
+	for {
+		f, err := s.fs.OpenFile(name, flag, 0o600)
+		if err == nil || !outOfFiles(err) || !s.spares.give() {
+			return f, err
+		}
+	}
+}
