@@ -56,7 +56,9 @@ func supervisor(t *testing.T) (testSupervisor, string) {
 // self makes cmd one that runs a body of childBodies.
 func (s testSupervisor) self(body string, cmd proc.Command) proc.Command {
 	cmd.Name, cmd.Path = body, os.Args[0]
-	cmd.Env = append(s.Environ(map[string]string{childVar: body, "GOCOVERDIR": os.TempDir()}), cmd.Env...)
+	cmd.Env = append(s.Environ(map[string]string{
+		childVar: body, "GOCOVERDIR": os.TempDir(), "GORACE": "atexit_sleep_ms=0",
+	}), cmd.Env...)
 	return cmd
 }
 

@@ -1,2 +1,0 @@
-// Package rpc speaks JSON-RPC with a child over its pipes.
-package rpc
