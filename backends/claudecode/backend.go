@@ -1,0 +1,151 @@
+package claudecode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"innerd/backends"
+	"innerd/events"
+)
+
+// Version is the release of Claude Code that this package was written and
+// tested against. The control protocol has no version of its own.
+const Version = "2.1.332"
+
+// Options of a Backend.
+type Options struct {
+	// Path of the claude binary. "": INNERD_CLAUDE_CODE_PATH, then where
+	// `make agents` puts the pinned one, then PATH.
+	Path string
+	// Home is the folder for what agents keep; claude's is a folder in it,
+	// with sessions in it. "": one below the user's cache folder.
+	Home string
+	// Children starts the processes. Required.
+	Children *backends.Children
+	// Getenv reads the server's environment. nil: os.Getenv.
+	Getenv func(string) string
+	// MaxRetries is how often claude repeats a model request that failed.
+	// 0: 3; negative: never.
+	MaxRetries int
+	Logger     *slog.Logger // nil: none
+}
+
+// Backend runs Claude Code. Its conversations share nothing but folders.
+type Backend struct {
+	o   Options
+	log *slog.Logger
+
+	mu       sync.Mutex
+	versions map[string]*version // by path, modification time and size
+}
+
+// New makes the backend. It starts nothing, and needs nothing to be there:
+// what is missing is said by Probe, and by Open.
+func New(o *Options) *Backend {
+	b := &Backend{o: *o, log: o.Logger, versions: map[string]*version{}}
+	if b.o.Getenv == nil {
+		b.o.Getenv = os.Getenv
+	}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	if b.o.Home == "" {
+		if dir, err := os.UserCacheDir(); err == nil {
+			b.o.Home = filepath.Join(dir, "innerd", "agents-home")
+		} else {
+			b.o.Home = filepath.Join(os.TempDir(), "innerd-agents-home")
+		}
+	}
+	return b
+}
+
+// Name implements backends.Backend.
+func (b *Backend) Name() string { return backendName }
+
+func (b *Backend) capabilities() backends.Capabilities {
+	return backends.Capabilities{
+		Resume: true, Reasoning: true, Tools: true, Permissions: true, Questions: true, Images: true, Schema: true,
+	}
+}
+
+// Probe implements backends.Backend. The binary's version is asked for once.
+func (b *Backend) Probe(ctx context.Context) backends.Status {
+	s := backends.Status{Pinned: Version, Login: "none", Capabilities: b.capabilities()}
+	l := b.login(nil)
+	s.Login = l.kind()
+	path, err := b.binary()
+	if err != nil {
+		s.Why, s.Hint, s.ErrorType = err.Error(), hintInstall, events.ErrBackendUnavailable
+		return s
+	}
+	if s.Version, err = b.version(ctx, path); err != nil {
+		s.Why = fmt.Sprintf("%s does not run: %v", path, err)
+		s.Hint, s.ErrorType = hintInstall, events.ErrBackendUnavailable
+		return s
+	}
+	if !l.usable() {
+		s.Why, s.Hint, s.ErrorType = whyNoLogin, hintLogin, events.ErrAuth
+		return s
+	}
+	s.Usable = true
+	return s
+}
+
+const (
+	whyNoLogin  = "there is no key and no login for Claude Code"
+	hintLogin   = "Set ANTHROPIC_API_KEY (or INNERD_CLAUDE_CODE_API_KEY), or log in once with `claude` as the same user."
+	hintInstall = "Install it with `make agents`, or `npm install -g @anthropic-ai/claude-code@" + Version + "`, or name the binary in INNERD_CLAUDE_CODE_PATH."
+)
+
+// Open implements backends.Backend. The process starts with the first run,
+// which brings what claude must be told at its start.
+func (b *Backend) Open(_ context.Context, cfg backends.Config) (backends.Conversation, error) {
+	path, err := b.binary()
+	if err != nil {
+		return nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: err.Error() + ". " + hintInstall}
+	}
+	l := b.login(cfg.Credential)
+	if !l.usable() {
+		return nil, &backends.Error{Type: events.ErrAuth, Message: whyNoLogin + ". " + hintLogin}
+	}
+	dir := b.configDir()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: "claude's folder can't be made: " + err.Error()}
+	}
+	if err := l.provide(dir); err != nil {
+		return nil, &backends.Error{Type: events.ErrAuth, Message: "the login can't be copied: " + err.Error()}
+	}
+	c := newConversation(b, cfg, path, l)
+	if cfg.Session.Zero() {
+		return c, nil
+	}
+	if !c.stored(cfg.Session.ID) {
+		return nil, fmt.Errorf("session %s: %w", cfg.Session.ID, backends.ErrNoSession)
+	}
+	c.session, c.told = cfg.Session.ID, true
+	return c, nil
+}
+
+// Close implements backends.Backend; conversations share no process.
+func (b *Backend) Close(context.Context) error { return nil }
+
+// configDir is claude's own folder.
+func (b *Backend) configDir() string { return filepath.Join(b.o.Home, "claude") }
+
+// Validate implements backends.Validator.
+func (b *Backend) Validate(s backends.Settings) error {
+	if len(s.Schema) == 0 {
+		return nil
+	}
+	if err := objectOnly(s.Schema); err != nil {
+		return &backends.FieldError{Field: "metadata.response_format", Reason: err.Error()}
+	}
+	return nil
+}
+
+var errNotObject = errors.New("not a JSON object")

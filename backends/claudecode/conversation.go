@@ -1,0 +1,256 @@
+package claudecode
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+
+	"innerd/backends"
+	"innerd/backends/internal/proc"
+	"innerd/events"
+)
+
+// conversation is one session of claude's, and the process that has it open.
+type conversation struct {
+	b     *Backend
+	cfg   backends.Config
+	path  string
+	login login
+
+	// Runs go one after another: these are the current run's.
+	session string
+	saved   string // the session that Save has
+	told    bool   // claude knows something of this session
+	effort  string
+	think   int
+
+	mu      sync.Mutex
+	p       *process // nil before the first run, and while none is wanted
+	gone    bool     // done is closed
+	closed  bool
+	done    chan struct{}
+	watches sync.WaitGroup
+	running sync.WaitGroup
+}
+
+func newConversation(b *Backend, cfg backends.Config, path string, l login) *conversation {
+	return &conversation{b: b, cfg: cfg, path: path, login: l, session: newUUID(), done: make(chan struct{})}
+}
+
+// Done implements backends.Conversation.
+func (c *conversation) Done() <-chan struct{} { return c.done }
+
+// Close implements backends.Conversation.
+func (c *conversation) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	p := c.p
+	c.p = nil
+	c.giveUpLocked()
+	c.mu.Unlock()
+	var err error
+	if p != nil {
+		err = p.child.Stop(ctx)
+	}
+	c.running.Wait()
+	c.watches.Wait()
+	return err
+}
+
+var errClosed = errors.New("the conversation was closed")
+
+// begin admits a run; the caller calls c.running.Done.
+func (c *conversation) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return errClosed
+	case c.gone:
+		return &backends.Error{Type: events.ErrBackendCrashed, Message: "claude has ended"}
+	}
+	c.running.Add(1)
+	return nil
+}
+
+func (c *conversation) giveUpLocked() {
+	if !c.gone {
+		c.gone = true
+		close(c.done)
+	}
+}
+
+func (c *conversation) current() *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.p
+}
+
+// stored reports whether claude has a session on its disk. It finds one
+// whatever directory it was begun in.
+func (c *conversation) stored(session string) bool {
+	if !uuidForm.MatchString(session) {
+		return false
+	}
+	found, err := filepath.Glob(filepath.Join(c.b.configDir(), "projects", "*", session+".jsonl"))
+	return err == nil && len(found) > 0
+}
+
+// save makes the session's id durable where it is new.
+func (c *conversation) save() error {
+	if c.saved == c.session || c.cfg.Save == nil {
+		return nil
+	}
+	if err := c.cfg.Save(backends.Session{ID: c.session}); err != nil {
+		return &backends.Error{Type: events.ErrStorage, Message: "the session could not be noted: " + err.Error()}
+	}
+	c.saved = c.session
+	return nil
+}
+
+// ready gives a process that can take the turn: the one that runs, if it was
+// launched for such a turn, or a new one that resumes the session.
+func (c *conversation) ready(ctx context.Context, in *backends.Input, h backends.Host) (*process, error) {
+	model, foreign := c.login.chooseModel(in.Set.Model)
+	if foreign != "" {
+		h.Emit(status(events.StateNotice, "the model "+foreign+" is not one of Claude Code's; using "+orElse(model, "its default")))
+	}
+	l := launchOf(&in.Set, model)
+	p := c.current()
+	if p != nil && p.launch == l {
+		if err := p.setTools(ctx, in.Set.Tools); err != nil {
+			return nil, c.ended(p, err)
+		}
+		return p, c.tune(ctx, p, h, &in.Set)
+	}
+	if p != nil {
+		c.retire(ctx, p)
+	}
+	h.Emit(status(events.StateStarting, "starting claude"))
+	p, err := c.launch(ctx, l, in.Set.Tools)
+	if errors.Is(err, errNoConversation) {
+		if c.told {
+			return nil, backends.ErrNewSession
+		}
+		c.session = newUUID() // an attempt before left a name and nothing in it
+		p, err = c.launch(ctx, l, in.Set.Tools)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.effort, c.think = "", 0
+	return p, c.tune(ctx, p, h, &in.Set)
+}
+
+// retire ends a process that another takes the place of.
+func (c *conversation) retire(ctx context.Context, p *process) {
+	c.mu.Lock()
+	if c.p == p {
+		c.p = nil // so that its end is not the conversation's
+	}
+	c.mu.Unlock()
+	p.stop(ctx)
+}
+
+// launch starts a process for this conversation's session. The id is saved
+// before: from here on claude may know it.
+func (c *conversation) launch(ctx context.Context, l launch, tools []backends.Tool) (*process, error) {
+	if err := c.save(); err != nil {
+		return nil, err
+	}
+	env, secrets := c.environ(c.cfg.Env)
+	p := newProcess(l, newToolset(tools), c.cfg.Stray, c.b.log)
+	err := p.start(ctx, c.b.o.Children, proc.Command{
+		Name: binaryName, Path: c.path, Args: l.args(c.session, c.stored(c.session), c.cfg.AddDirs), Dir: c.cfg.Dir,
+		Env: c.b.o.Children.Environ(env), Conversation: c.cfg.ID, Secrets: secrets, Grace: c.cfg.Grace,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !c.adopt(p) {
+		p.stop(ctx)
+		return nil, errClosed
+	}
+	return p, nil
+}
+
+// adopt makes p the conversation's process; false: it was closed meanwhile.
+func (c *conversation) adopt(p *process) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.p = p
+	c.watches.Go(func() { c.watch(p) }) // ends with the process
+	return true
+}
+
+// watch ends the conversation with its process, unless it was retired.
+func (c *conversation) watch(p *process) {
+	<-p.child.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.p == p {
+		c.p = nil
+		c.giveUpLocked()
+	}
+}
+
+// tune sets what can be set while claude runs.
+func (c *conversation) tune(ctx context.Context, p *process, h backends.Host, s *backends.Settings) error {
+	type flags struct {
+		Subtype  string         `json:"subtype"`
+		Settings map[string]any `json:"settings"`
+	}
+	type thinking struct {
+		Subtype string `json:"subtype"`
+		Max     any    `json:"max_thinking_tokens"`
+	}
+	if s.Effort != c.effort {
+		var level any
+		if s.Effort != "" {
+			level = s.Effort
+		}
+		if err := c.set(ctx, p, h, "reasoning effort", flags{"apply_flag_settings", map[string]any{"effortLevel": level}}); err != nil {
+			return err
+		}
+		c.effort = s.Effort
+	}
+	if s.ThinkingTokens != c.think {
+		var limit any
+		if s.ThinkingTokens > 0 {
+			limit = s.ThinkingTokens
+		}
+		if err := c.set(ctx, p, h, "thinking tokens", thinking{"set_max_thinking_tokens", limit}); err != nil {
+			return err
+		}
+		c.think = s.ThinkingTokens
+	}
+	return nil
+}
+
+// set changes one thing. That claude does not take it is no reason to fail.
+func (c *conversation) set(ctx context.Context, p *process, h backends.Host, what string, request any) error {
+	r, err := p.call(ctx, request)
+	if err != nil {
+		return c.ended(p, err)
+	}
+	if r.Subtype == "error" {
+		h.Emit(status(events.StateNotice, "claude does not take the "+what+": "+string(r.Error)))
+	}
+	return nil
+}
+
+// ended makes the end of a process that was ready into an error.
+func (c *conversation) ended(p *process, err error) error {
+	if !errors.Is(err, errEnded) {
+		return err
+	}
+	return crashed(backends.Exit(p.child.Exit()), true)
+}
+
+func status(state, detail string) events.Event {
+	return events.Event{Data: events.Status{State: state, Detail: detail}}
+}

@@ -1,0 +1,165 @@
+package claudecode
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"innerd/backends"
+)
+
+// launch is what claude can be told at its start only. Two turns of equal
+// launches share a process; another launch takes a new one, which resumes the
+// session. That goes for the model too: claude can be told a new one while it
+// runs, but then asks the provider whether it exists, which costs a request,
+// and writes the change into the conversation. A new process costs 0.3 s.
+type launch struct {
+	system   string
+	model    string
+	denied   string // tools of claude's own that are off
+	maxTurns int
+	schema   string
+}
+
+// Tools that are off: those that start turns by themselves, after the run is
+// over; those that talk to other conversations; those that wait for a user.
+var neverTools = []string{
+	"CronCreate", "CronDelete", "CronList", "ScheduleWakeup", "Monitor", "Workflow",
+	"SendMessage", "ListAgents", "EnterPlanMode", "ExitPlanMode",
+}
+
+const toolAsk = "AskUserQuestion"
+
+// nativeTools are claude's own, so that one of the host's with such a name can
+// take its place. Agent is called Task in some places.
+var nativeTools = []string{
+	"Agent", "Task", "Bash", "Edit", "EnterWorktree", "ExitWorktree", "Glob", "Grep", "NotebookEdit", "Read",
+	"ReportFindings", "Skill", "TaskStop", "TodoWrite", "ToolSearch", "WebFetch", "WebSearch", "Write",
+}
+
+func launchOf(s *backends.Settings, model string) launch {
+	denied := append([]string(nil), neverTools...)
+	if !s.Interactive {
+		denied = append(denied, toolAsk)
+	}
+	host := make(map[string]bool, len(s.Tools))
+	for _, t := range s.Tools {
+		host[t.Name] = true
+	}
+	for _, n := range nativeTools {
+		if host[n] {
+			denied = append(denied, n)
+		}
+	}
+	return launch{
+		system: s.System, model: model, denied: strings.Join(denied, ","),
+		maxTurns: s.MaxTurns, schema: string(s.Schema),
+	}
+}
+
+// args is the command line. Lists stand behind "=": without it claude takes
+// what follows for a part of them.
+func (l *launch) args(session string, resume bool, addDirs []string) []string {
+	args := []string{
+		"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages",
+		"--setting-sources", "", "--strict-mcp-config", // a repository decides nothing
+		"--permission-prompt-tool", "stdio", "--allowedTools=mcp__" + serverName,
+		"--system-prompt-snapshot", "off", // or a resumed session keeps its old system text
+		"--disallowedTools=" + l.denied,
+	}
+	if resume {
+		args = append(args, "--resume", session)
+	} else {
+		args = append(args, "--session-id", session)
+	}
+	if l.model != "" {
+		args = append(args, "--model", l.model)
+	}
+	if l.maxTurns > 0 {
+		args = append(args, "--max-turns", strconv.Itoa(l.maxTurns))
+	}
+	if l.schema != "" {
+		args = append(args, "--json-schema", l.schema)
+	}
+	for _, d := range addDirs {
+		args = append(args, "--add-dir="+d)
+	}
+	return args
+}
+
+// environ is what claude's environment has beside what agents inherit. It wins
+// over what a request adds, which may not change how claude is driven.
+func (c *conversation) environ(extra map[string]string) (map[string]string, [][]byte) {
+	env := map[string]string{}
+	for k, v := range extra {
+		env[k] = v
+	}
+	for k, v := range map[string]string{
+		"CLAUDE_CONFIG_DIR":                        c.b.configDir(),
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+		"DISABLE_TELEMETRY":                        "1",
+		"DISABLE_ERROR_REPORTING":                  "1",
+		"DISABLE_AUTOUPDATER":                      "1",
+		"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS":     "1", // one result for each input
+		"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS":    "1",
+		"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST":     "1", // settings may not move the address
+		"CLAUDE_CODE_MAX_RETRIES":                  strconv.Itoa(c.b.retries()),
+		"ENABLE_TOOL_SEARCH":                       "false",
+	} {
+		env[k] = v
+	}
+	secrets := c.login.environ(env)
+	return env, secrets
+}
+
+func (b *Backend) retries() int {
+	switch {
+	case b.o.MaxRetries == 0:
+		return 3
+	case b.o.MaxRetries < 0:
+		return 0
+	}
+	return b.o.MaxRetries
+}
+
+// model chooses: the turn's, if it can be one of this agent's, else the
+// configured one, else claude's own default. foreign is one that was refused.
+func (l *login) chooseModel(wanted string) (model, foreign string) {
+	if wanted == "" || wanted == l.model {
+		return l.model, ""
+	}
+	low := strings.ToLower(wanted)
+	if strings.Contains(low, "claude") {
+		return wanted, ""
+	}
+	switch strings.TrimSuffix(low, "[1m]") {
+	case "opus", "sonnet", "haiku", "opusplan", "default", "best":
+		return wanted, ""
+	}
+	if l.baseURL == "" || isAnthropic(l.baseURL) || otherVendor(low) {
+		return l.model, wanted
+	}
+	return wanted, "" // a gateway has names of its own
+}
+
+func isAnthropic(baseURL string) bool { return strings.Contains(baseURL, "anthropic.com") }
+
+func otherVendor(model string) bool {
+	if _, name, ok := strings.Cut(model, "/"); ok {
+		model = name
+	}
+	for _, p := range []string{"gpt", "o1", "o3", "o4", "codex", "gemini", "grok", "mistral", "llama"} {
+		if strings.HasPrefix(model, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func objectOnly(js json.RawMessage) error {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(js, &m); err != nil || m == nil {
+		return errNotObject
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+package claudecode
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"innerd/backends"
+	"innerd/backends/internal/proc"
+	"innerd/events"
+)
+
+const (
+	startLimit = 60 * time.Second // from the start to the answer of initialize; starts are CPU-bound
+	listLimit  = 5 * time.Second  // for claude to fetch a changed list of tools
+)
+
+// process is one claude. What it prints is read by one goroutine, which calls
+// line; everything else may be called at the same time.
+type process struct {
+	log    *slog.Logger
+	launch launch
+
+	mu      sync.Mutex
+	child   *proc.Child
+	turn    *turn // nil between runs
+	tools   *toolset
+	listed  chan struct{} // closed when claude has fetched the tools
+	seq     int
+	waiting map[string]chan controlResponse // our requests that claude has not answered
+	cancels map[string]context.CancelFunc   // claude's requests that we have not answered
+	early   error                           // claude gave up before it took a turn
+	moved   string                          // a session id that claude chose
+	odd     int                             // lines that were no JSON
+
+	stray func(events.Event)
+}
+
+func newProcess(l launch, tools *toolset, stray func(events.Event), log *slog.Logger) *process {
+	return &process{
+		log: log, launch: l, tools: tools, listed: make(chan struct{}), stray: stray,
+		waiting: map[string]chan controlResponse{}, cancels: map[string]context.CancelFunc{},
+	}
+}
+
+// start runs the program and waits until it is ready for input. On any error
+// no process is left.
+func (p *process) start(ctx context.Context, children *backends.Children, cmd proc.Command) error {
+	cmd.OnLine, cmd.OnNotice = p.line, p.notice
+	child, err := children.Start(ctx, cmd)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &backends.Error{Type: events.ErrBackendUnavailable, Message: err.Error()}
+	}
+	p.mu.Lock()
+	p.child = child
+	p.mu.Unlock()
+	limited, cancel := context.WithTimeoutCause(ctx, startLimit, &backends.Error{
+		Type: events.ErrBackendUnavailable, Message: "claude did not get ready in " + startLimit.String(),
+	})
+	defer cancel()
+	res, err := p.call(limited, newInitialize(p.launch.system))
+	if err == nil && res.Subtype != "error" {
+		return nil
+	}
+	p.stop(ctx)
+	switch {
+	case p.earlyError() != nil:
+		return p.earlyError()
+	case errors.Is(err, errEnded):
+		return crashed(backends.Exit(child.Exit()), false)
+	case err != nil:
+		return err
+	}
+	return &backends.Error{Type: events.ErrInvalidRequest, Message: "claude refused its set-up: " + string(res.Error)}
+}
+
+var errEnded = errors.New("claude has ended")
+
+// call sends a control request and waits for its answer.
+func (p *process) call(ctx context.Context, request any) (controlResponse, error) {
+	ch := make(chan controlResponse, 1)
+	id, err := p.ask(request, ch)
+	if err != nil {
+		return controlResponse{}, err
+	}
+	select {
+	case r := <-ch:
+		return r, nil
+	case <-p.child.Done():
+		return controlResponse{}, errEnded
+	case <-ctx.Done():
+		p.mu.Lock()
+		delete(p.waiting, id)
+		p.mu.Unlock()
+		return controlResponse{}, context.Cause(ctx)
+	}
+}
+
+// ask sends a control request; its answer goes into ch, which may be nil.
+func (p *process) ask(request any, ch chan controlResponse) (string, error) {
+	p.mu.Lock()
+	p.seq++
+	id := "innerd_" + strconv.Itoa(p.seq)
+	if ch != nil {
+		p.waiting[id] = ch
+	}
+	p.mu.Unlock()
+	return id, p.send(outRequest{Type: lineControlRequest, RequestID: id, Request: request})
+}
+
+// answer answers a control request of claude's. One that comes too late, or
+// for a process that has ended, does no harm.
+func (p *process) answer(b outBody) {
+	if err := p.send(outResponse{Type: lineControlResponse, Response: b}); err != nil && !errors.Is(err, errEnded) {
+		p.log.Warn("an answer could not be given to claude", "err", err)
+	}
+}
+
+func (p *process) send(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	child := p.child
+	p.mu.Unlock()
+	if child == nil {
+		return errEnded
+	}
+	if err := child.Send(b); err != nil {
+		if errors.Is(err, proc.ErrClosed) {
+			return errEnded
+		}
+		return err
+	}
+	return nil
+}
+
+// stop ends the process and waits until nothing of it is left.
+func (p *process) stop(ctx context.Context) {
+	stopped, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*proc.DefaultGrace)
+	defer cancel()
+	if err := p.child.Stop(stopped); err != nil {
+		p.log.Error("claude could not be ended", "err", err)
+	}
+}
+
+func (p *process) earlyError() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.early
+}
+
+// attach gives what claude prints from now on to t; it must be called before
+// the input that begins t is sent.
+func (p *process) attach(t *turn) {
+	p.mu.Lock()
+	p.turn = t
+	p.mu.Unlock()
+}
+
+// detach ends that. The reader calls it when the turn is over; others only
+// when the process has ended.
+func (p *process) detach() {
+	p.mu.Lock()
+	p.turn = nil
+	p.mu.Unlock()
+}
+
+// line takes one line of stdout.
+func (p *process) line(b []byte) {
+	p.mu.Lock()
+	t := p.turn
+	p.mu.Unlock()
+	l, err := decode(b)
+	if err != nil {
+		p.oddLine(t, b)
+		return
+	}
+	switch l.Type {
+	case lineControlResponse:
+		p.resolve(l.Response)
+	case lineControlRequest:
+		p.request(t, l)
+	case lineControlCancel:
+		p.cancel(l.RequestID)
+	default:
+		p.note(l, t == nil)
+		if t != nil {
+			t.line(p, l)
+			return
+		}
+	}
+	if t != nil {
+		t.alive()
+	}
+}
+
+// note keeps what matters whether there is a turn or not.
+func (p *process) note(l *line, outside bool) {
+	switch {
+	case l.Type == lineReset, l.Type == lineSystem && l.Subtype == "init":
+		p.mu.Lock()
+		p.moved = l.SessionID
+		p.mu.Unlock()
+	case l.Type == lineResult && outside:
+		if err := failed(&l.result, nil); err != nil {
+			p.mu.Lock()
+			p.early = err
+			p.mu.Unlock()
+		}
+	case l.Type == lineAssistant && outside && p.stray != nil:
+		p.stray(events.Event{Data: events.Status{
+			State: events.StateNotice, Detail: "claude said something outside of a run: " + excerpt([]byte(textOf(l.Message.Content))),
+		}})
+	}
+}
+
+// session is the id under which claude keeps the conversation, "" if it has
+// not said.
+func (p *process) session() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.moved
+}
+
+func (p *process) resolve(r controlResponse) {
+	p.mu.Lock()
+	ch := p.waiting[r.RequestID]
+	delete(p.waiting, r.RequestID)
+	p.mu.Unlock()
+	if ch != nil {
+		ch <- r
+	}
+}
+
+// oddLine reports a line that is no JSON. Claude prints none; whoever shares
+// its stdout may.
+func (p *process) oddLine(t *turn, b []byte) {
+	p.odd++
+	p.log.Warn("claude printed a line that is not JSON", "line", excerpt(b), "count", p.odd)
+	if t != nil {
+		t.emit(events.Status{State: events.StateNotice, Detail: "claude printed a line that is not JSON: " + excerpt(b)})
+	}
+}
+
+func (p *process) notice(s string) {
+	p.mu.Lock()
+	t := p.turn
+	p.mu.Unlock()
+	p.log.Warn("claude's output", "notice", s)
+	if t != nil {
+		t.emit(events.Status{State: events.StateNotice, Detail: s})
+	}
+}
+
+func excerpt(b []byte) string {
+	const limit = 200
+	if len(b) > limit {
+		return string(b[:limit]) + "…"
+	}
+	return string(b)
+}
+
+// setTools gives claude another list of tools and waits until it has it.
+func (p *process) setTools(ctx context.Context, tools []backends.Tool) error {
+	p.mu.Lock()
+	same := sameTools(p.tools.tools, tools)
+	listed := make(chan struct{})
+	if !same {
+		p.tools, p.listed = newToolset(tools), listed
+	}
+	p.mu.Unlock()
+	if same {
+		return nil
+	}
+	if _, err := p.ask(toolsChanged(), nil); err != nil {
+		return err
+	}
+	late := time.NewTimer(listLimit)
+	defer late.Stop()
+	select {
+	case <-listed:
+	case <-p.child.Done():
+		return errEnded
+	case <-late.C:
+		p.log.Warn("claude did not fetch the changed tools in time")
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}

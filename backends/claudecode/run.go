@@ -1,0 +1,143 @@
+package claudecode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"innerd/backends"
+	"innerd/events"
+)
+
+const defaultGrace = 3 * time.Second
+
+// Run implements backends.Conversation.
+func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Host) (backends.Outcome, error) {
+	if err := c.begin(); err != nil {
+		return backends.Outcome{}, err
+	}
+	defer c.running.Done()
+	content, err := c.content(&in)
+	if err != nil {
+		return backends.Outcome{}, err
+	}
+	p, err := c.ready(ctx, &in, h)
+	if err != nil {
+		return backends.Outcome{}, canceledOr(ctx, err)
+	}
+	if ctx.Err() != nil {
+		return backends.Outcome{}, canceledOr(ctx, nil)
+	}
+	t := newTurn(ctx, h, newUUID(), &in.Set)
+	p.attach(t)
+	c.told = true
+	if err := p.send(outUser{
+		Type: lineUser, Message: outMessage{Role: "user", Content: content}, UUID: t.uuid, Composed: true,
+	}); err != nil && !errors.Is(err, errEnded) { // its end is seen below
+		p.detach()
+		t.settle()
+		return backends.Outcome{}, &backends.Error{Type: events.ErrInvalidRequest, Message: err.Error()}
+	}
+	c.await(ctx, p, t)
+	t.settle()
+	return c.conclude(ctx, p, t)
+}
+
+// await returns when the turn is over, or the process has ended.
+func (c *conversation) await(ctx context.Context, p *process, t *turn) {
+	select {
+	case <-t.over:
+		return
+	case <-p.child.Done():
+		return
+	case <-ctx.Done():
+	}
+	_, _ = p.ask(interruptRequest{Subtype: "interrupt", CancelQueued: true}, nil)
+	t.end() // after the interrupt is queued: claude hears that first
+	grace := c.cfg.Grace
+	if grace <= 0 {
+		grace = defaultGrace
+	}
+	limit := time.NewTimer(grace)
+	defer limit.Stop()
+	select {
+	case <-t.over:
+	case <-p.child.Done():
+	case <-limit.C:
+		c.b.log.Warn("claude did not stop when it was asked to; ending it", "conversation", c.cfg.ID)
+		now, cancel := context.WithCancel(context.Background())
+		cancel() // it has had its grace
+		_ = p.child.Stop(now)
+		<-p.child.Done()
+	}
+}
+
+// conclude is what the turn came to. Everything in it is ours now.
+func (c *conversation) conclude(ctx context.Context, p *process, t *turn) (backends.Outcome, error) {
+	select {
+	case <-t.over:
+	default: // the process has ended
+		p.detach()
+		t.tr.lost()
+	}
+	if id := p.session(); id != "" && id != c.session {
+		c.session = id
+		if err := c.save(); err != nil {
+			return backends.Outcome{}, err
+		}
+	}
+	if u := t.tally.usage(t.tr.model, time.Since(t.began)); u != nil {
+		t.emit(*u)
+	}
+	if ctx.Err() != nil {
+		return backends.Outcome{}, canceledOr(ctx, nil)
+	}
+	switch {
+	case t.withdrawn:
+		return backends.Outcome{}, &backends.Error{Type: events.ErrInternal, Message: "claude dropped the input"}
+	case t.result == nil && c.isClosed():
+		return backends.Outcome{}, errClosed
+	case t.result == nil:
+		return backends.Outcome{}, crashed(backends.Exit(p.child.Exit()), true)
+	}
+	if err := failed(t.result, t.tr.failure); err != nil {
+		return backends.Outcome{}, err
+	}
+	return backends.Outcome{Reason: t.reason(), Stored: true, Output: t.result.output()}, nil
+}
+
+func (c *conversation) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// canceledOr prefers the cause of a cancel to what came of it.
+func canceledOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("claude was stopped: %w", context.Cause(ctx))
+	}
+	return err
+}
+
+// reason is why a turn ended that did not fail.
+func (t *turn) reason() string {
+	switch t.result.Terminal {
+	case "max_turns":
+		return backends.ReasonMaxTurns
+	case "budget_exhausted":
+		return backends.ReasonMaxCost
+	}
+	if f := finishReason(t.tr.stopReason(t.result)); f != "" {
+		return f
+	}
+	return backends.ReasonEndTurn
+}
+
+func (r *result) output() []byte {
+	if string(r.Structured) == "null" {
+		return nil
+	}
+	return r.Structured
+}

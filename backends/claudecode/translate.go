@@ -1,0 +1,291 @@
+package claudecode
+
+import (
+	"strings"
+	"time"
+
+	"innerd/backends"
+	"innerd/events"
+)
+
+// Kinds of content blocks.
+const (
+	blockText     = "text"
+	blockThinking = "thinking"
+	blockToolUse  = "tool_use"
+	blockResult   = "tool_result"
+)
+
+const syntheticModel = "<synthetic>" // messages that claude, not a model, wrote
+
+// translator turns the lines of one turn into events. It is used by the
+// goroutine that reads stdout alone.
+type translator struct {
+	speaker
+	now    func() time.Time
+	silent func(tool string) bool // its calls are told to the host in another way
+	schema bool                   // the answer is structured output
+
+	cur      apiMessage
+	calls    map[string]call
+	model    string
+	retrying bool
+	aborted  bool
+	failure  *failure // the last synthetic message that told of one
+}
+
+// apiMessage is the model message that streams.
+type apiMessage struct {
+	id    string
+	kind  string // of the block that streams
+	stop  string
+	usage events.Usage
+}
+
+type call struct {
+	name   string
+	parent string
+	start  time.Time
+}
+
+// failure is what claude says of a failed model request.
+type failure struct {
+	kind   string // authentication_failed, rate_limit, …
+	status int
+	text   string
+}
+
+func newTranslator(emit func(events.Data), silent func(string) bool) *translator {
+	return &translator{speaker: speaker{emit: emit}, now: time.Now, silent: silent, calls: map[string]call{}}
+}
+
+// line translates one line. Lines that mean nothing are fine.
+func (t *translator) line(l *line) {
+	switch l.Type {
+	case lineStream:
+		if l.Parent == "" {
+			t.stream(l)
+		}
+	case lineAssistant:
+		t.assistant(l)
+	case lineUser:
+		if !l.Replay {
+			t.user(l)
+		}
+	case lineSystem:
+		t.system(l)
+	}
+}
+
+func (t *translator) stream(l *line) {
+	ev := &l.Event
+	switch ev.Type {
+	case "message_start":
+		t.takeBack("the model's stream was cut")
+		if t.cur.stop == backends.ReasonRefusal {
+			t.close("", false) // claude tries once more; that is no continuation
+		}
+		t.cur = apiMessage{id: ev.Message.ID, usage: usageOf(ev.Message.Usage, ev.Message.Model)}
+		t.setModel(ev.Message.Model)
+		t.working()
+	case "content_block_start":
+		t.blockStart(ev.Block)
+	case "content_block_delta":
+		switch ev.Delta.Type {
+		case "text_delta":
+			t.say(false, ev.Delta.Text)
+		case "thinking_delta":
+			t.say(true, ev.Delta.Thinking)
+		}
+	case "message_delta":
+		if ev.Delta.StopReason != "" {
+			t.cur.stop = ev.Delta.StopReason
+		}
+		if ev.Usage.Output != nil {
+			t.cur.usage.OutputTokens = ev.Usage.Output
+		}
+	case "message_stop":
+		t.messageStop(l.Abandoned != nil)
+	}
+}
+
+// blockStart: text goes on in the message that is open, whatever else ends it.
+func (t *translator) blockStart(b block) {
+	t.cur.kind = b.Type
+	if b.Type != blockText || (t.open != nil && t.open.reasoning) {
+		t.keep()
+		t.close("", false)
+	}
+	switch b.Type {
+	case blockText:
+		t.say(false, b.Text)
+	case blockThinking:
+		t.say(true, b.Thinking)
+	}
+}
+
+// messageStop ends the message, unless the model is going to continue it: it
+// ran into its limit, or its stream was cut after a whole block. Then the
+// text that follows belongs to the same message, or the reader would be left
+// with half of it.
+func (t *translator) messageStop(abandoned bool) {
+	if abandoned {
+		t.takeBack("the model's stream was cut")
+		return
+	}
+	t.keep()
+	if t.cur.usage.OutputTokens != nil {
+		t.emit(events.TurnUsage{Usage: t.cur.usage})
+	}
+	switch t.cur.stop {
+	case backends.ReasonMaxTokens, backends.ReasonRefusal: // it may not be the last
+	default:
+		t.close(finishReason(t.cur.stop), false)
+	}
+}
+
+func (t *translator) assistant(l *line) {
+	if l.APIError || (l.Message.Model == syntheticModel && l.Error != "") {
+		t.failure = &failure{kind: string(l.Error), status: l.APIErrorStatus, text: textOf(l.Message.Content)}
+		return
+	}
+	if l.Aborted {
+		t.aborted = true
+	}
+	for _, b := range l.Message.Content {
+		switch {
+		case b.Type == blockToolUse:
+			t.toolUse(l, b)
+		case l.Parent != "": // sub-agents never speak as the main one
+		case b.Type == blockText:
+			t.whole(l.Message, false, b.Text)
+		case b.Type == blockThinking:
+			t.whole(l.Message, true, b.Thinking)
+			if t.open != nil && t.open.reasoning {
+				t.close("", false)
+			}
+		}
+	}
+}
+
+// whole takes a block as it ended: it confirms what streamed, or says a block
+// that did not stream, as after the fallback to a request without streaming.
+func (t *translator) whole(m message, reasoning bool, text string) {
+	t.setModel(m.Model)
+	if t.streaming(reasoning) && m.ID == t.cur.id {
+		t.confirm(text)
+		return
+	}
+	if m.ID == t.cur.id && t.alreadySaid(reasoning, text) {
+		return
+	}
+	t.takeBack("the model's stream was cut")
+	if m.ID != t.cur.id {
+		t.cur = apiMessage{id: m.ID, stop: m.StopReason}
+		t.working()
+	}
+	t.say(reasoning, text)
+	t.keep()
+}
+
+// alreadySaid: the whole block came a second time.
+func (t *translator) alreadySaid(reasoning bool, text string) bool {
+	return t.open != nil && t.open.reasoning == reasoning && strings.HasSuffix(t.open.kept.String(), text)
+}
+
+func (t *translator) system(l *line) {
+	switch l.Subtype {
+	case "init":
+		t.setModel(l.Model)
+	case "status":
+		if l.Status == "compacting" {
+			t.emit(events.Status{State: events.StateCompacting})
+			t.retrying = true // the next sign of work says so
+		}
+	case "api_retry":
+		t.takeBack("the model's stream was cut")
+		t.retrying = true
+		f := failure{kind: string(l.Error), status: l.ErrorStatus}
+		t.emit(events.Status{
+			State: events.StateRetrying, Attempt: l.Attempt, DelayMS: int64(l.DelayMS),
+			ErrorType: f.class(), Detail: f.kind,
+		})
+	}
+}
+
+// working ends a status that told of trouble.
+func (t *translator) working() {
+	if t.retrying {
+		t.retrying = false
+		t.emit(events.Status{State: events.StateWorking})
+	}
+}
+
+func (t *translator) setModel(m string) {
+	if m != "" && m != syntheticModel {
+		t.model = m
+	}
+}
+
+// interrupt closes what is open before something else has to be said.
+func (t *translator) interrupt() {
+	t.keep()
+	t.close("", false)
+}
+
+// finish ends the turn's speech with its result.
+func (t *translator) finish(r *result) {
+	refused := r.StopReason == backends.ReasonRefusal
+	cut := !refused && (t.aborted || t.failure != nil || strings.HasPrefix(r.Terminal, "aborted"))
+	t.keep()
+	t.close(finishReason(t.stopReason(r)), cut)
+	if r.IsError && !refused {
+		return
+	}
+	switch {
+	case len(r.Structured) > 0 && string(r.Structured) != "null":
+		t.say(false, string(r.Structured))
+	case !t.said:
+		t.say(false, r.Text)
+	}
+	t.keep()
+	t.close(orElse(finishReason(r.StopReason), backends.ReasonEndTurn), false)
+}
+
+func (t *translator) stopReason(r *result) string {
+	if r.StopReason != "" {
+		return r.StopReason
+	}
+	return t.cur.stop
+}
+
+// lost ends the turn's speech when no result comes any more.
+func (t *translator) lost() {
+	t.keep()
+	t.close("", true)
+}
+
+// finishReason is the stop reason where the wire has a word for it.
+func finishReason(stop string) string {
+	switch stop {
+	case backends.ReasonEndTurn, backends.ReasonMaxTokens, backends.ReasonRefusal, backends.ReasonStopSequence:
+		return stop
+	}
+	return ""
+}
+
+func textOf(c content) string {
+	var b strings.Builder
+	for _, x := range c {
+		switch x.Type {
+		case blockText:
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString(x.Text)
+		case "image":
+			b.WriteString("[image]")
+		}
+	}
+	return b.String()
+}
