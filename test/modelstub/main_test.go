@@ -92,9 +92,9 @@ type said struct {
 	errorMsg string
 	usage    map[string]any
 	err      error // nil: a clean end of the body
-}
 
-func (s *said) block(i any, add string) { s.blocks[int(i.(float64))] += add }
+	building []*strings.Builder
+}
 
 // take adds an event.
 func (s *said) take(e sse) {
@@ -106,13 +106,15 @@ func (s *said) take(e sse) {
 		b := e.data["content_block"].(map[string]any)
 		name, _ := b["name"].(string)
 		id, _ := b["id"].(string)
-		s.blocks = append(s.blocks, strings.Join(strings.Fields(b["type"].(string)+" "+name+" "+id), " ")+":")
+		sb := &strings.Builder{}
+		sb.WriteString(strings.Join(strings.Fields(b["type"].(string)+" "+name+" "+id), " ") + ":")
+		s.building = append(s.building, sb)
 	case "content_block_delta":
 		s.deltas++
 		d := e.data["delta"].(map[string]any)
 		for _, k := range []string{"text", "thinking", "partial_json"} {
 			if v, ok := d[k].(string); ok {
-				s.block(e.data["index"], v)
+				s.building[int(e.data["index"].(float64))].WriteString(v)
 			}
 		}
 	case "message_delta":
@@ -128,13 +130,16 @@ func listen(r io.Reader) said {
 	var s said
 	for sr := newSSE(r); ; {
 		e, err := sr.next()
-		if errors.Is(err, io.EOF) {
-			return s
+		if err == nil {
+			s.take(e)
+			continue
 		}
-		if err != nil {
+		if !errors.Is(err, io.EOF) {
 			s.err = err
-			return s
 		}
-		s.take(e)
+		for _, sb := range s.building {
+			s.blocks = append(s.blocks, sb.String())
+		}
+		return s
 	}
 }
