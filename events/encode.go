@@ -28,9 +28,16 @@ func AppendLine(dst []byte, id, ts int64, d Data) ([]byte, error) {
 		dst = strconv.AppendInt(dst, ts, 10)
 		dst = append(dst, ',')
 	}
-	dst = append(dst, `"type":`...)
-	dst = appendString(dst, string(d.EventType()))
-	dst = append(dst, `,"data":`...)
+	switch d.(type) { // a fixed text is cheaper than one that may need escapes
+	case MessageDelta:
+		dst = append(dst, `"type":"`+TypeMessageDelta+`","data":`...)
+	case ReasoningDelta:
+		dst = append(dst, `"type":"`+TypeReasoningDelta+`","data":`...)
+	default:
+		dst = append(dst, `"type":`...)
+		dst = appendString(dst, string(d.EventType()))
+		dst = append(dst, `,"data":`...)
+	}
 	dst, err := appendData(dst, d)
 	if err != nil {
 		return dst, fmt.Errorf("events: encode %s: %w", d.EventType(), err)
@@ -111,6 +118,14 @@ func appendASCII(dst, js []byte) []byte {
 	return append(dst, js[start:]...)
 }
 
+// plain says which bytes stand for themselves in a string.
+var plain = func() (p [256]bool) {
+	for c := 0x20; c < 0x7f; c++ {
+		p[c] = c != '"' && c != '\\'
+	}
+	return p
+}()
+
 const hexDigits = "0123456789abcdef"
 
 // appendString appends s as an ASCII JSON string.
@@ -119,7 +134,7 @@ func appendString(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= 0x20 && c < 0x7f && c != '"' && c != '\\' {
+		if plain[c] {
 			i++
 			continue
 		}

@@ -234,6 +234,9 @@ func (c *Cursor) viewLocked() (behind bool, err error) {
 		c.views = append(c.views, v)
 		pos = v.c.first + int64(v.hi) - 1
 		room -= v.start(v.hi) - v.start(v.lo)
+		if v.hi < len(v.ends) {
+			break
+		}
 	}
 	return false, nil
 }

@@ -36,6 +36,7 @@ type Log struct {
 
 	// Lines that gather for the writer, whoever that is: writing is a token,
 	// and who holds it alone touches disk.
+	stamp    stamp
 	lines    []byte
 	spare    []byte // the buffer that was written last, to be used again
 	inflight int    // bytes that the writer has taken
@@ -211,27 +212,32 @@ func deltaBound(d events.Data) int {
 
 // addLocked makes the frame and the line of an event.
 func (l *Log) addLocked(d events.Data, body []byte, class uint8) (int64, error) {
-	id, ts := l.next, l.s.opt.Now().UnixMilli()
+	id := l.next
+	l.stamp.step(id, l.writing, l.s.opt.Now)
 	bound := len(body) + 40
 	if body == nil {
 		bound = deltaBound(d) + 40
 	}
 	c := l.tailLocked(bound + frameExtra)
 	buf := append(c.buf, framePrefix...)
-	buf = strconv.AppendInt(buf, id, 10)
+	buf = append(buf, l.stamp.id...)
 	buf = append(buf, frameMiddle...)
 	start := len(buf)
+	buf = append(buf, `{"id":`...)
+	buf = append(buf, l.stamp.id...)
+	buf = append(buf, l.stamp.ts...)
 	if body == nil {
 		class = classDelta
 		if _, ok := d.(events.ReasoningDelta); ok {
 			class = classReason
 		}
+		comma := len(buf) - 1
 		var err error
-		if buf, err = events.AppendLine(buf, id, ts, d); err != nil {
+		if buf, err = events.AppendLine(buf[:comma], 0, 0, d); err != nil {
 			return 0, err
 		}
+		buf[comma] = ',' // where AppendLine began its object
 	} else {
-		buf = appendHead(buf, id, ts)
 		buf = append(buf, body[1:]...)
 	}
 	buf = append(buf, "\n\n"...)
@@ -243,12 +249,35 @@ func (l *Log) addLocked(d events.Data, body []byte, class uint8) (int64, error) 
 	return id, nil
 }
 
-func appendHead(dst []byte, id, ts int64) []byte {
-	dst = append(dst, `{"id":`...)
-	dst = strconv.AppendInt(dst, id, 10)
-	dst = append(dst, `,"ts":`...)
-	dst = strconv.AppendInt(dst, ts, 10)
-	return append(dst, ',')
+// stamp is the id and the time of the last event as text: numbers are a good
+// part of what a small event costs.
+type stamp struct {
+	n    int64
+	id   []byte
+	ms   int64
+	ts   []byte // ,"ts":1700000000000,
+	uses int
+}
+
+// maxUses is how many events of a flood share one look at the clock.
+const maxUses = 16
+
+// step moves on to an id. While a flood is being written, the clock is looked
+// at now and then only.
+func (st *stamp) step(id int64, flood bool, now func() time.Time) {
+	if st.uses++; !flood || st.uses > maxUses || st.ts == nil {
+		st.uses = 0
+		if ms := now().UnixMilli(); ms != st.ms || st.ts == nil {
+			st.ms = ms
+			st.ts = append(strconv.AppendInt(append(st.ts[:0], `,"ts":`...), ms, 10), ',')
+		}
+	}
+	if id == st.n+1 && len(st.id) > 0 && st.id[len(st.id)-1] < '9' {
+		st.id[len(st.id)-1]++
+	} else {
+		st.id = strconv.AppendInt(st.id[:0], id, 10)
+	}
+	st.n = id
 }
 
 // tailLocked gives the chunk that has room for size bytes more.

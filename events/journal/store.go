@@ -346,10 +346,13 @@ func (s *Store) tick() {
 	if s.memoryOnly || s.closed.Load() {
 		return
 	}
-	if s.opt.Fsync == FsyncInterval {
-		for _, l := range s.all() {
+	for _, l := range s.all() {
+		if s.opt.Fsync == FsyncInterval {
 			l.syncNow()
 		}
+		l.trim()
+	}
+	if s.opt.Fsync == FsyncInterval {
 		if err := s.table.sync(); err != nil {
 			s.log.Error("journal: runs.jsonl not synced", "err", err)
 		}

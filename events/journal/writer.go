@@ -14,8 +14,23 @@ import (
 // whoever else can run: on a busy machine fewer, larger writes.
 const gather = 16 << 10
 
-// maxSpare is the largest line buffer that is kept.
-const maxSpare = 1 << 20
+// maxSpare is the largest line buffer that a quiet run keeps.
+const maxSpare = 64 << 10
+
+// trim gives back the large buffers of a flood that is over.
+func (l *Log) trim() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writing || time.Since(l.rest) < time.Second {
+		return
+	}
+	if cap(l.spare) > maxSpare {
+		l.spare = nil
+	}
+	if cap(l.lines) > maxSpare && len(l.lines) == 0 {
+		l.lines = nil
+	}
+}
 
 // disk is the end of a run's files. Its owner holds the writer's token; what
 // readers need is published in segs under the log's lock.
@@ -109,9 +124,7 @@ func (l *Log) writeLocked() error {
 		through = l.last + int64(bytes.Count(buf[:n], newline))
 		l.lines = append(bytes.Clone(buf[n:]), l.lines...)
 	}
-	if cap(buf) <= maxSpare {
-		l.spare = buf[:0]
-	}
+	l.spare = buf[:0]
 	l.disk.publishLocked()
 	if n > 0 {
 		l.disk.dirty = true
