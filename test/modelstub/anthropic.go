@@ -141,8 +141,14 @@ var deltaKinds = map[blockKind][2]string{
 
 func (s *anthropicStream) delta(i int, k blockKind, text string) {
 	names := deltaKinds[k]
-	s.event("content_block_delta", fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"%s","%s":%s}}`,
-		i, names[0], names[1], quote(text)))
+	_, _ = fmt.Fprintf(s.w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":\"%s\",\"%s\":\"", i, names[0], names[1])
+	for text != "" { // in pieces: a delta of 64 MiB must not be copied around whole
+		n := runes(text, 64<<10)
+		js := quote(text[:n])
+		_, _ = s.w.WriteString(js[1 : len(js)-1])
+		text = text[n:]
+	}
+	_, _ = s.w.WriteString("\"}}\n\n")
 }
 
 func (s *anthropicStream) shut(i int, c content, _ func() string) {
