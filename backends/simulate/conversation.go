@@ -14,6 +14,7 @@ import (
 // its death.
 type conversation struct {
 	b       *Backend
+	cfg     backends.Config
 	session *session // owned by whoever holds running
 
 	running chan struct{} // holds a value while a run is on: a lock that can be waited for with a context

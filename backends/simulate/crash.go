@@ -1,16 +1,15 @@
 package simulate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
-	"syscall"
-	"time"
 
 	"innerd/backends"
+	"innerd/backends/internal/proc"
 	"innerd/events"
 )
 
@@ -25,7 +24,7 @@ var crashShell = []string{"/bin/sh", "-c", `printf %s "$` + CrashStderrEnv + `" 
 // CrashChild is the whole life of a child of a crash step: it says what it has
 // to say on stderr and returns its exit code.
 func CrashChild(stderr io.Writer) int {
-	io.WriteString(stderr, os.Getenv(CrashStderrEnv))
+	_, _ = io.WriteString(stderr, os.Getenv(CrashStderrEnv)) // it dies all the same
 	code, err := strconv.Atoi(os.Getenv(CrashExitEnv))
 	if err != nil {
 		return 1
@@ -70,41 +69,36 @@ func ended(e backends.Exit) string {
 	return fmt.Sprintf("the agent's process ended with exit code %d", e.Code)
 }
 
-// run starts the child and waits until it is dead.
+// run starts the child and waits until it is dead and gone.
 func (s crash) run(t *turn) (backends.Exit, error) {
-	command := t.c.b.opts.CrashCommand
+	o := t.c.b.opts
+	children := o.Children
+	if children == nil {
+		children = backends.NewChildren(backends.ChildrenOptions{})
+		defer children.Close(context.WithoutCancel(t.ctx)) // it has no child then
+	}
+	command := o.CrashCommand
 	if len(command) == 0 {
 		command = crashShell
 	}
-	cmd := exec.CommandContext(t.ctx, command[0], command[1:]...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), CrashExitEnv + "=" + strconv.Itoa(s.code), CrashStderrEnv + "=" + s.stderr}
-	cmd.WaitDelay = time.Second
-	tail := &tailBuffer{}
-	cmd.Stderr = tail
-	err := cmd.Run()
-	if terr := t.err(); terr != nil {
-		return backends.Exit{}, terr
+	child, err := children.Start(t.ctx, proc.Command{
+		Name: Name, Path: command[0], Args: command[1:], Dir: t.c.cfg.Dir,
+		Env:          children.Environ(map[string]string{CrashExitEnv: strconv.Itoa(s.code), CrashStderrEnv: s.stderr}),
+		Conversation: t.c.cfg.ID, Grace: t.c.cfg.Grace,
+	})
+	if err != nil {
+		if terr := t.err(); terr != nil {
+			return backends.Exit{}, terr
+		}
+		return backends.Exit{}, &backends.Error{Type: events.ErrInternal, Message: "the child of a crash step: " + err.Error()}
 	}
-	var exited *exec.ExitError
-	if err != nil && !errors.As(err, &exited) {
-		return backends.Exit{}, &backends.Error{Type: events.ErrInternal, Message: "the child of a crash step cannot be started: " + err.Error()}
+	select {
+	case <-child.Done():
+	case <-t.ctx.Done():
+		if err := child.Stop(context.WithoutCancel(t.ctx)); err != nil {
+			return backends.Exit{}, errors.Join(t.err(), err)
+		}
+		return backends.Exit{}, t.err()
 	}
-	exit := backends.Exit{Code: cmd.ProcessState.ExitCode(), StderrTail: tail.String()}
-	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		exit.Signal = ws.Signal().String()
-	}
-	return exit, nil
+	return backends.Exit(child.Exit()), nil
 }
-
-// tailBuffer keeps the last 64 KiB.
-type tailBuffer struct{ b []byte }
-
-func (t *tailBuffer) Write(p []byte) (int, error) {
-	t.b = append(t.b, p...)
-	if over := len(t.b) - 64<<10; over > 0 {
-		t.b = t.b[over:]
-	}
-	return len(p), nil
-}
-
-func (t *tailBuffer) String() string { return string(t.b) }

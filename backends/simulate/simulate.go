@@ -32,6 +32,8 @@ type Options struct {
 	StateDir string
 	// WordDelay stands between the words of an echo; 0 is none.
 	WordDelay time.Duration
+	// Children starts the child of a crash step; nil has each started for itself.
+	Children *backends.Children
 	// CrashCommand is the child of a crash step: a program and its arguments.
 	// It finds what to do in CrashExitEnv and CrashStderrEnv, as CrashChild
 	// does. nil is a line of /bin/sh, which not every image has.
@@ -103,7 +105,7 @@ func (b *Backend) Open(ctx context.Context, cfg backends.Config) (backends.Conve
 		return nil, err
 	}
 	return &conversation{
-		b: b, session: s,
+		b: b, cfg: cfg, session: s,
 		running: make(chan struct{}, 1),
 		done:    make(chan struct{}), closing: make(chan struct{}),
 	}, nil
