@@ -47,6 +47,9 @@ fi
 mkdir -p "$root" || die "cannot make $root: set INNERD_AGENTS_DIR to a folder that can be written"
 platform=${platform:-$(native)}
 
+# What calls that were killed have left.
+find "$root" -maxdepth 1 -name '.tmp.*' -mtime +0 -exec rm -rf {} + 2>/dev/null || true
+
 tmp=''
 trap '[ -z "$tmp" ] || rm -rf "$tmp"' EXIT
 trap 'exit 130' INT

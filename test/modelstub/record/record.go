@@ -41,6 +41,7 @@ var (
 	numbers = regexp.MustCompile(`"(pid|durationMs|\w+_ms)":\d+(\.\d+)?`)
 	socket  = regexp.MustCompile(`/tmp/cc-socks/\d+\.sock`)
 	port    = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	blob    = regexp.MustCompile(`-blob-\d+-\w+`)
 	tmpUser = regexp.MustCompile(`/tmp/claude-\d+/`)
 )
 
@@ -51,6 +52,7 @@ func (n *Normalizer) Line(js []byte) []byte {
 	s = times.ReplaceAllString(s, `"2026-01-01T00:00:00.000Z"`)
 	s = numbers.ReplaceAllString(s, `"$1":100`)
 	s = socket.ReplaceAllString(s, "/tmp/cc-socks/1.sock")
+	s = blob.ReplaceAllString(s, "-blob-1-x")
 	s = tmpUser.ReplaceAllString(s, "/tmp/claude-0/")
 	return []byte(port.ReplaceAllString(s, "127.0.0.1:1"))
 }
