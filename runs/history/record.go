@@ -19,7 +19,7 @@ type RecordUnit struct {
 	// that the agent may or may not know it.
 	Unsure bool   `json:"unsure,omitempty"`
 	Run    string `json:"run,omitempty"`   // the run that told or said it last
-	Added  int64  `json:"added,omitempty"` // the moment at which it came in; 0: before this server began
+	Added  int64  `json:"added,omitempty"` // the moment at which it came in
 }
 
 // maxSingles bounds how many messages of one turn are remembered each by
@@ -33,7 +33,8 @@ const fresh = -1
 // then the prompt. All of it is unsure until Said. d must have been made from
 // r as it is; where d.Mode is New, r begins anew.
 //
-// now is the moment, on the scale of Compare's accepted.
+// now is the moment, on the scale of Compare's accepted: any number that only
+// grows, over restarts too.
 func (r *Record) Told(run string, now int64, d Decision, prompt Message) {
 	units := slices.Clone(d.next)
 	if d.Mode == New || d.next == nil {
@@ -56,16 +57,6 @@ func (r *Record) Told(run string, now int64, d Decision, prompt Message) {
 		if u.Added == fresh {
 			units[i].Added = now
 		}
-	}
-	r.Units = units
-}
-
-// Restarted puts all units before every moment that is still to come: the
-// scale of moments begins anew with the server.
-func (r *Record) Restarted() {
-	units := slices.Clone(r.Units)
-	for i := range units {
-		units[i].Added = 0
 	}
 	r.Units = units
 }

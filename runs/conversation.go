@@ -1,0 +1,109 @@
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"innerd/backends"
+	"innerd/events/journal"
+	"innerd/runs/history"
+	"innerd/toolbridge"
+)
+
+// States of a conversation.
+const (
+	ConversationRunning = "running"
+	ConversationIdle    = "idle" // its agent is warm
+	ConversationCold    = "cold"
+)
+
+// ConversationInfo is a conversation as hosts see it.
+type ConversationInfo struct {
+	ID        string    `json:"id"`
+	ContextID string    `json:"context_id"`
+	Backend   string    `json:"backend"`
+	State     string    `json:"state"`
+	LastUsed  time.Time `json:"last_used"`
+}
+
+// conversation is one memory of one agent. Its queue belongs to the Manager
+// and is guarded by Manager.mu; the agent belongs to the run whose turn it is,
+// or, while no run is on, to the pool.
+type conversation struct {
+	id        string
+	owner     string
+	contextID string // "" for a run's own, which nobody can come back to
+	backend   backends.Backend
+	memory    *toolbridge.Memory
+	token     string // of the second road; "" without
+
+	queue    []*live // the first one's turn it is
+	reserved int     // runs that are being started here
+	lastUsed time.Time
+	closing  bool
+
+	agent   backends.Conversation // nil when cold
+	opened  string                // what the agent was opened with
+	current *toolbridge.Session   // of the turn that runs, for the second road
+
+	save  sync.Mutex // guards the stored part below, and its order on disk
+	state storedConversation
+}
+
+// storedConversation is STATE/conversations/<id>/state.json.
+type storedConversation struct {
+	ID        string           `json:"id"`
+	Owner     string           `json:"owner"`
+	ContextID string           `json:"context_id"`
+	Backend   string           `json:"backend"`
+	Dir       string           `json:"cwd"`
+	Session   backends.Session `json:"session"`
+	Record    history.Record   `json:"record"`
+	LastUsed  time.Time        `json:"last_used"`
+}
+
+func conversationKey(owner, backend, contextID string) string {
+	return owner + "\x00" + backend + "\x00" + contextID
+}
+
+func (c *conversation) key() string {
+	return conversationKey(c.owner, c.backend.Name(), c.contextID)
+}
+
+func (c *conversation) file() string { return "conversations/" + c.id + "/state.json" }
+
+// update changes the stored part and writes it; it is durable when update
+// returns. A run's own conversation is not stored.
+func (c *conversation) update(store *journal.Store, change func(*storedConversation)) error {
+	c.save.Lock()
+	defer c.save.Unlock()
+	change(&c.state)
+	if c.contextID == "" {
+		return nil
+	}
+	data, err := json.Marshal(c.state)
+	if err != nil {
+		return fmt.Errorf("runs: conversation %s: %w", c.id, err)
+	}
+	return store.WriteFile(c.file(), data)
+}
+
+// stored is a copy of the stored part.
+func (c *conversation) stored() storedConversation {
+	c.save.Lock()
+	defer c.save.Unlock()
+	return c.state
+}
+
+func (c *conversation) infoLocked() ConversationInfo {
+	info := ConversationInfo{ID: c.id, ContextID: c.contextID, Backend: c.backend.Name(), State: ConversationCold, LastUsed: c.lastUsed}
+	switch {
+	case len(c.queue) > 0:
+		info.State = ConversationRunning
+	case c.agent != nil:
+		info.State = ConversationIdle
+	}
+	return info
+}

@@ -1,0 +1,119 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"innerd/backends"
+	"innerd/events"
+	"innerd/runs/history"
+)
+
+// giveUpAfter is how long past its grace an agent may take to stop. With the
+// grace it stays below what a cancel waits.
+const giveUpAfter = 4 * time.Second
+
+// converse runs the turn in the conversation's agent, opening it where it is
+// cold, and again in a new session where the settings need one.
+func (m *Manager) converse(l *live) (backends.Outcome, error) {
+	hist, prompt, err := promptOf(l.spec)
+	if err != nil {
+		return backends.Outcome{}, err
+	}
+	parts, err := m.promptParts(l, prompt)
+	if err != nil {
+		return backends.Outcome{}, err
+	}
+	fresh := l.spec.FreshSession
+	for attempt := 0; ; attempt++ {
+		out, err := m.attempt(l, hist, prompt, parts, fresh)
+		if attempt > 0 || !(errors.Is(err, backends.ErrNewSession) || errors.Is(err, backends.ErrNoSession)) {
+			return out, err
+		}
+		fresh = true
+	}
+}
+
+// attempt is one try: decide what to tell, have an agent, run.
+func (m *Manager) attempt(l *live, hist []history.Message, prompt history.Message, parts []events.Part, fresh bool) (backends.Outcome, error) {
+	plan := m.plan(l, hist, fresh)
+	agent, err := m.agent(l, plan.session)
+	if err != nil {
+		return backends.Outcome{}, err
+	}
+	l.rec.record(events.Status{State: events.StateHistory, Mode: string(plan.Mode), Reason: plan.Reason})
+	if err := m.tell(l, plan, prompt); err != nil {
+		return backends.Outcome{}, err
+	}
+	in := backends.Input{Parts: append(parts[:len(parts):len(parts)], plan.attachments...), History: plan.block, Set: m.settings(l)}
+	l.rec.record(events.Status{State: events.StateWorking})
+	return m.runAgent(l, agent, in)
+}
+
+// runAgent runs the turn and gives an agent up that does not return when it
+// is told to stop: its late events are dropped by the sealed recorder.
+func (m *Manager) runAgent(l *live, agent backends.Conversation, in backends.Input) (backends.Outcome, error) {
+	type result struct {
+		out backends.Outcome
+		err error
+	}
+	res := make(chan result, 1)
+	m.wg.Add(1)
+	go func() { // ends when the agent returns; Shutdown waits for it
+		defer m.wg.Done()
+		var r result
+		defer func() { res <- r }()
+		defer recovered(m.log, "backend", &r.err)
+		r.out, r.err = agent.Run(l.ctx, in, runHost{l})
+	}()
+	select {
+	case r := <-res:
+		return r.out, r.err
+	case <-l.ctx.Done():
+	}
+	timer := time.NewTimer(m.lim.Grace + giveUpAfter)
+	defer timer.Stop()
+	select {
+	case r := <-res:
+		return r.out, r.err
+	case <-timer.C:
+		m.log.Error("an agent did not stop and is given up", "run", l.meta.ID, "backend", l.meta.Backend)
+		m.dropAgent(l.conv)
+		return backends.Outcome{}, context.Cause(l.ctx)
+	}
+}
+
+// promptParts is the prompt with its attachments loaded. One that can't be
+// loaded is a note to the agent and to the host.
+func (m *Manager) promptParts(l *live, prompt history.Message) ([]events.Part, error) {
+	parts := make([]events.Part, 0, 1+len(prompt.Attachments))
+	if prompt.Text != "" {
+		parts = append(parts, events.Text(prompt.Text))
+	}
+	for _, a := range prompt.Attachments {
+		parts = append(parts, m.load(l, a))
+	}
+	if len(parts) == 0 {
+		return nil, errNoPrompt
+	}
+	return parts, context.Cause(l.ctx)
+}
+
+func (m *Manager) load(l *live, a events.Part) events.Part {
+	if a.URL == "" || a.Data != "" {
+		return a
+	}
+	var err error
+	if m.opt.Fetch == nil {
+		err = errors.New("this server loads no URLs")
+	} else {
+		var got events.Part
+		if got, err = m.opt.Fetch(l.ctx, a); err == nil {
+			return got
+		}
+	}
+	note := "attachment " + a.URL + " could not be loaded: " + err.Error()
+	l.rec.record(events.Status{State: events.StateNotice, Detail: note})
+	return events.Text("[" + note + "]")
+}

@@ -1,0 +1,143 @@
+package runs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"innerd/backends"
+	"innerd/events"
+	"innerd/runs/history"
+)
+
+// plan is what a turn tells its agent, and in which session.
+type plan struct {
+	history.Decision
+	session     backends.Session // zero: a new one
+	block       string
+	attachments []events.Part
+}
+
+// plan decides between going on in the agent's session, telling it more there,
+// and a new session that is told everything.
+func (m *Manager) plan(l *live, hist []history.Message, fresh bool) plan {
+	stored := l.conv.stored()
+	p := plan{session: stored.Session}
+	switch {
+	case stored.Session.Zero():
+		p.Decision = history.Decision{Mode: history.New, Reason: "the conversation has no session yet", Tell: hist}
+	case fresh:
+		p.Decision = history.Decision{Mode: history.New, Reason: "a new session was asked for, or the old one cannot go on", Tell: hist}
+	default:
+		p.Decision = history.Compare(stored.Record, hist, l.accepted)
+	}
+	if p.Mode == history.New {
+		p.session = backends.Session{}
+	}
+	p.block, p.attachments = history.Render(p.Tell, p.MayBeKnown, history.RenderOptions{})
+	for i, a := range p.attachments {
+		p.attachments[i] = m.load(l, a)
+	}
+	return p
+}
+
+// tell writes down what the agent is about to be told, before it is: should
+// innerd die in the turn, those units are unsure, not forgotten.
+func (m *Manager) tell(l *live, p plan, prompt history.Message) error {
+	return l.conv.update(m.store, func(st *storedConversation) {
+		st.Record.Told(l.meta.ID, m.accepted.Add(1), p.Decision, prompt)
+		st.LastUsed = l.meta.Created
+	})
+}
+
+// remember writes down how the turn ended: what the agent said, and whether it
+// has the turn on its own disk.
+func (m *Manager) remember(run *Run, out backends.Outcome, completed bool) {
+	l := run.live
+	if l.conv.contextID == "" || !l.hasStarted() {
+		return
+	}
+	said := saidBy(run)
+	err := l.conv.update(m.store, func(st *storedConversation) {
+		st.Record.Said(l.meta.ID, m.accepted.Add(1), said, completed && out.Stored)
+	})
+	if err != nil {
+		m.log.Error("a conversation's record was not written", "conversation", l.conv.id, "error", err)
+	}
+}
+
+// saidBy reads the run's messages back from its log: they are not kept in
+// memory while it runs.
+func saidBy(run *Run) []string {
+	t := Task{}
+	for e, err := range run.log.Snapshot(0, folded) {
+		if err != nil {
+			break // what can't be read is not known; the next turn is told again
+		}
+		t.fold(e)
+	}
+	var texts []string
+	for _, msg := range t.Messages {
+		texts = append(texts, msg.Content)
+	}
+	return texts
+}
+
+func (l *live) hasStarted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.started
+}
+
+// projectDocLimit bounds the project instructions that are read.
+const projectDocLimit = 64 << 10
+
+// settings are the run's, with the project's own instructions in the system
+// text: read here, the same for every agent.
+func (m *Manager) settings(l *live) backends.Settings {
+	set := l.spec.Settings
+	if l.spec.NoProjectDocs {
+		return set
+	}
+	if doc := projectDoc(l.spec.Dir); doc != "" {
+		set.System = strings.TrimSpace(set.System + "\n\n" + doc)
+	}
+	return set
+}
+
+// projectDoc reads CLAUDE.md, else AGENTS.md.
+func projectDoc(dir string) string {
+	for _, name := range []string{"CLAUDE.md", "AGENTS.md"} {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+			continue // a pipe would never end
+		}
+		buf := make([]byte, projectDocLimit+1)
+		n := readUpTo(f, buf)
+		text := strings.ToValidUTF8(string(buf[:min(n, projectDocLimit)]), "")
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if n > projectDocLimit {
+			text += "\n[cut at 64 KiB]"
+		}
+		return "Instructions of the project (" + name + "):\n" + text
+	}
+	return ""
+}
+
+func readUpTo(f *os.File, buf []byte) int {
+	n := 0
+	for n < len(buf) {
+		k, err := f.Read(buf[n:])
+		n += k
+		if err != nil {
+			break
+		}
+	}
+	return n
+}

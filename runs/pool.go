@@ -1,0 +1,302 @@
+package runs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"innerd/backends"
+	"innerd/events"
+	"innerd/toolbridge"
+)
+
+// agent gives the run's conversation an agent that has the session, warm where
+// possible. The session is zero for a new one.
+func (m *Manager) agent(l *live, session backends.Session) (backends.Conversation, error) {
+	c, want := l.conv, openedWith(l.spec)
+	m.mu.Lock()
+	agent, opened := c.agent, c.opened
+	m.mu.Unlock()
+	if agent != nil {
+		if !session.Zero() && opened == want && alive(agent) {
+			return agent, nil
+		}
+		m.dropAgent(c)
+	}
+	l.rec.record(events.Status{State: events.StateStarting})
+	m.makeRoom(c)
+	agent, err := m.open(l, session)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.agent, c.opened = agent, want
+	return agent, nil
+}
+
+func alive(a backends.Conversation) bool {
+	select {
+	case <-a.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// openedWith names what an agent's process depends on and can't change later.
+func openedWith(s Spec) string {
+	cred := ""
+	if s.Credential != nil {
+		cred = s.Credential.Key + "\x00" + s.Credential.BaseURL + "\x00" + s.Credential.Provider
+	}
+	env, _ := json.Marshal(s.Env) // a map of strings; sorted by key
+	return hash(fmt.Sprintf("%q %q %s %q", s.Dir, s.AddDirs, env, cred))
+}
+
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+func (m *Manager) open(l *live, session backends.Session) (conv backends.Conversation, err error) {
+	ctx, cancel := context.WithTimeoutCause(l.ctx, m.lim.Open, &backends.Error{
+		Type: events.ErrBackendUnavailable, Message: fmt.Sprintf("it did not start within %s", m.lim.Open),
+	})
+	defer cancel()
+	if err := m.spawns.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer m.spawns.Release(1)
+	c := l.conv
+	cfg := backends.Config{
+		ID: c.id, Dir: l.spec.Dir, AddDirs: l.spec.AddDirs, Env: l.spec.Env, Credential: l.spec.Credential,
+		Grace: m.lim.Grace, Session: session, MCP: m.secondRoad(c),
+		Save: func(s backends.Session) error {
+			return c.update(m.store, func(st *storedConversation) { st.Session, st.Dir = s, l.spec.Dir })
+		},
+		Stray: func(e events.Event) {
+			m.log.Info("the agent spoke outside a run", "conversation", c.id, "type", e.Type())
+		},
+	}
+	defer recovered(m.log, "open", &err)
+	return m.breakers[c.backend.Name()].guard(func() (backends.Conversation, error) { return c.backend.Open(ctx, cfg) })
+}
+
+// recovered turns a panic into an error of the run it happened in.
+func recovered(log *slog.Logger, where string, err *error) {
+	if p := recover(); p != nil {
+		log.Error("panic", "in", where, "panic", p, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("innerd failed: %v", p)
+	}
+}
+
+// dropAgent takes the conversation's agent away and closes it. The owner of
+// the conversation's turn, or the pool, may call it.
+func (m *Manager) dropAgent(c *conversation) {
+	m.mu.Lock()
+	agent := c.agent
+	c.agent, c.opened = nil, ""
+	delete(m.warm, c)
+	m.mu.Unlock()
+	if agent != nil {
+		m.closeAgent(c, agent)
+	}
+}
+
+func (m *Manager) closeAgent(c *conversation, agent backends.Conversation) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), m.lim.Grace+giveUpAfter)
+	defer cancel()
+	if err := agent.Close(ctx); err != nil {
+		m.log.Warn("close an agent", "conversation", c.id, "error", err)
+	}
+}
+
+// restLocked is what becomes of a conversation whose last run is over: a run's
+// own ends, another waits warm for the next run.
+func (m *Manager) restLocked(c *conversation) {
+	if c.contextID == "" {
+		m.removeLocked(c)
+		return
+	}
+	if c.agent == nil {
+		return
+	}
+	since := time.Now()
+	m.warm[c] = since
+	time.AfterFunc(m.lim.Idle, func() { m.cool(c, since) })
+	m.trimLocked()
+}
+
+// removeLocked forgets a conversation; its agent is closed on the side.
+func (m *Manager) removeLocked(c *conversation) {
+	delete(m.conversations, c.id)
+	if c.contextID != "" && m.byKey[c.key()] == c {
+		delete(m.byKey, c.key())
+	}
+	delete(m.warm, c)
+	m.bridge.Unregister(c.id)
+	if agent := c.agent; agent != nil {
+		c.agent = nil
+		m.closeAside(c, agent)
+	}
+}
+
+func (m *Manager) closeAside(c *conversation, agent backends.Conversation) {
+	m.wg.Add(1)
+	go func() { // ends when the agent is gone, bounded by closeAgent
+		defer m.wg.Done()
+		m.closeAgent(c, agent)
+	}()
+}
+
+// cool closes the agent of a conversation that was idle since then.
+func (m *Manager) cool(c *conversation, since time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, idle := m.warm[c]; idle && at.Equal(since) {
+		m.coolLocked(c)
+	}
+}
+
+func (m *Manager) coolLocked(c *conversation) {
+	agent := c.agent
+	c.agent, c.opened = nil, ""
+	delete(m.warm, c)
+	if agent != nil {
+		m.closeAside(c, agent)
+	}
+}
+
+// trimLocked closes the agents that were idle longest, above the limit.
+func (m *Manager) trimLocked() {
+	for m.agentsLocked() > m.lim.Warm {
+		var oldest *conversation
+		for c, since := range m.warm {
+			if oldest == nil || since.Before(m.warm[oldest]) {
+				oldest = c
+			}
+		}
+		if oldest == nil {
+			return // all are at work; none may be taken away
+		}
+		m.coolLocked(oldest)
+	}
+}
+
+func (m *Manager) agentsLocked() int {
+	n := 0
+	for _, c := range m.conversations {
+		if c.agent != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// makeRoom closes an idle agent where one more would be above the limit.
+func (m *Manager) makeRoom(c *conversation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.agentsLocked() >= m.lim.Warm {
+		var oldest *conversation
+		for w, since := range m.warm {
+			if w != c && (oldest == nil || since.Before(m.warm[oldest])) {
+				oldest = w
+			}
+		}
+		if oldest != nil {
+			m.coolLocked(oldest)
+		}
+	}
+}
+
+// closeAgents closes every agent that is left, at shutdown.
+func (m *Manager) closeAgents() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.conversations {
+		if c.agent != nil {
+			m.coolLocked(c)
+		}
+	}
+}
+
+// Conversations lists the owner's conversations that have a context.
+func (m *Manager) Conversations(owner string) []ConversationInfo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := []ConversationInfo{}
+	for _, c := range m.byKey {
+		if c.owner == owner {
+			out = append(out, c.infoLocked())
+		}
+	}
+	sortConversations(out)
+	return out
+}
+
+// CloseConversation ends the agent of a conversation. What it knows stays on
+// disk: the next run resumes it. ErrNotFound, ErrRunning.
+func (m *Manager) CloseConversation(ctx context.Context, owner, id string) (ConversationInfo, error) {
+	m.mu.Lock()
+	c := m.conversations[id]
+	if c == nil || c.owner != owner {
+		m.mu.Unlock()
+		return ConversationInfo{}, ErrNotFound
+	}
+	if len(c.queue)+c.reserved > 0 {
+		m.mu.Unlock()
+		return ConversationInfo{}, ErrRunning
+	}
+	agent := c.agent
+	c.agent, c.opened = nil, ""
+	delete(m.warm, c)
+	info := c.infoLocked()
+	m.mu.Unlock()
+	if agent != nil {
+		m.closeAgent(c, agent)
+	}
+	return info, nil
+}
+
+// secondRoad is the MCP endpoint of a conversation.
+func (m *Manager) secondRoad(c *conversation) *backends.MCPEndpoint {
+	if m.opt.MCPURL == "" {
+		return nil
+	}
+	m.mu.Lock()
+	token := c.token
+	m.mu.Unlock()
+	if token == "" {
+		token = m.bridge.Register(c.id, func() *toolbridge.Session { return m.current(c) }, func() []toolbridge.ToolSpec { return m.offered(c) })
+		m.mu.Lock()
+		c.token = token
+		m.mu.Unlock()
+	}
+	return &backends.MCPEndpoint{URL: m.opt.MCPURL, Token: token}
+}
+
+// current is the bridge's session of the conversation's run, nil without one.
+func (m *Manager) current(c *conversation) *toolbridge.Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(c.queue) == 0 {
+		return nil
+	}
+	return c.queue[0].sess
+}
+
+func (m *Manager) offered(c *conversation) []toolbridge.ToolSpec {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(c.queue) == 0 {
+		return nil
+	}
+	return m.session(c.queue[0]).Tools
+}

@@ -1,0 +1,99 @@
+package runs
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"innerd/events"
+)
+
+// seal ends the run's stream: open calls, open blocks, usage, error, end. It
+// returns the events that close the log, which must be appended together, and
+// lets nothing in afterwards.
+func (r *recorder) seal(v verdict, backend string, output json.RawMessage) ([]events.Data, verdict) {
+	r.order.Lock()
+	defer r.order.Unlock()
+	r.endToolsLocked(v)
+	r.closeBlockLocked(v.state != events.Completed)
+	v = r.emptyLocked(v)
+	r.sealed = true
+	usage := r.usageLocked(backend)
+	end := events.End{State: v.state, Reason: v.reason, Output: output, FilesChanged: r.files}
+	if v.exit != nil {
+		end.ExitCode, end.Signal, end.StderrTail = &v.exit.Code, v.exit.Signal, v.exit.StderrTail
+		if v.exit.Signal != "" {
+			end.ExitCode = nil
+		}
+	}
+	if v.state == events.Completed {
+		return []events.Data{usage, end}, v
+	}
+	end.Usage, end.Output = &usage, nil
+	return []events.Data{*v.err, end}, v
+}
+
+func (r *recorder) endToolsLocked(v verdict) {
+	why := "the turn was over before the call ended"
+	if v.err != nil {
+		why = v.err.Message
+	}
+	for len(r.tools) > 0 {
+		r.endToolLocked(0, events.ToolComplete{Result: why})
+	}
+}
+
+// emptyLocked turns a completed run in which nothing was said into a failure,
+// or says so in words where the agent worked in silence: hosts take a run
+// without text, reasoning and bridged call for a failure and run it again.
+func (r *recorder) emptyLocked(v verdict) verdict {
+	if v.state != events.Completed || r.messages > 0 || r.reasoned || r.bridged > 0 {
+		return v
+	}
+	if r.calls == 0 && v.reason != "tool_call_limit" {
+		return failure(events.Failed, "", events.NewError(events.ErrEmptyTurn, "the agent ended its turn without saying or doing anything"))
+	}
+	r.openBlockLocked(events.TypeMessage, "\x00synthetic")
+	r.open.sum = append(r.open.sum, "(no text)"...)
+	r.append(events.MessageDelta{Delta: "(no text)", MessageID: r.open.id})
+	r.closeWithLocked(events.Message{Synthetic: true})
+	return v
+}
+
+func (r *recorder) usageLocked(backend string) events.Usage {
+	u := events.Usage{}
+	if r.usage != nil {
+		u = *r.usage
+	}
+	u.Backend = backend
+	if u.Duration == nil {
+		d := time.Since(r.started).Seconds()
+		u.Duration = &d
+	}
+	if u.TTFTMS == nil && r.ttft > 0 {
+		ms := r.ttft.Milliseconds()
+		u.TTFTMS = &ms
+	}
+	u.TotalTokens = total(u)
+	return u
+}
+
+// total sums the disjoint counts that are known; nil if none is.
+func total(u events.Usage) *int64 {
+	var sum int64
+	known := false
+	for _, n := range []*int64{u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, u.ReasoningTokens} {
+		if n != nil {
+			sum, known = sum+*n, true
+		}
+	}
+	if !known {
+		return nil
+	}
+	return &sum
+}
+
+// storageVerdict is the end of a run whose log could not take more.
+func storageVerdict(err error) verdict {
+	return failure(events.Failed, "", events.NewError(events.ErrStorage, errors.Unwrap(err).Error()))
+}

@@ -1,0 +1,186 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"innerd/backends"
+	"innerd/events"
+	"innerd/events/journal"
+	"innerd/toolbridge"
+)
+
+// conversationAge is how long an unused conversation is kept on disk.
+const conversationAge = 30 * 24 * time.Hour
+
+// Recover ends the runs that an earlier server left open and loads the
+// conversations it knew. Call it once, after the earlier server's children
+// were ended and before any Start.
+func (m *Manager) Recover(ctx context.Context) error {
+	for _, log := range m.store.Unfinished() {
+		if err := closeLeft(log); err != nil {
+			m.log.Error("a run of the earlier server could not be closed", "run", log.ID(), "error", err)
+		}
+	}
+	ids, err := m.store.ReadDir("conversations")
+	if err != nil {
+		return nil // none yet
+	}
+	for _, id := range ids {
+		m.loadConversation(id)
+	}
+	return context.Cause(ctx)
+}
+
+func (m *Manager) loadConversation(id string) {
+	raw, err := m.store.ReadFile("conversations/" + id + "/state.json")
+	if err != nil {
+		return
+	}
+	var st storedConversation
+	if err := json.Unmarshal(raw, &st); err != nil || st.ID != id || st.ContextID == "" {
+		m.log.Warn("a conversation's file is damaged and left alone", "conversation", id, "error", err)
+		return
+	}
+	b := m.backends[st.Backend]
+	if b == nil {
+		return // of a backend that is not set up now
+	}
+	if time.Since(st.LastUsed) > conversationAge {
+		if err := m.store.RemoveAll("conversations/" + id); err != nil {
+			m.log.Warn("an old conversation was not removed", "conversation", id, "error", err)
+		}
+		return
+	}
+	for _, u := range st.Record.Units {
+		m.accepted.Store(max(m.accepted.Load(), u.Added)) // the clock goes on where it was
+	}
+	c := &conversation{id: id, owner: st.Owner, contextID: st.ContextID, backend: b, memory: toolbridge.NewMemory(), lastUsed: st.LastUsed, state: st}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.conversations[id] = c
+	if old := m.byKey[c.key()]; old == nil || old.lastUsed.Before(c.lastUsed) {
+		m.byKey[c.key()] = c
+	}
+}
+
+// closeLeft ends a log that has no end: open calls and requests, the open
+// block, then the error and the end.
+func closeLeft(log *journal.Log) error {
+	left := leftovers{}
+	for e, err := range log.Snapshot(0, nil) {
+		if err != nil {
+			return err
+		}
+		left.see(e)
+	}
+	if left.ended {
+		return log.End(nil, journal.RunEnd{State: left.end.State, Reason: left.end.Reason, Ended: time.UnixMilli(left.ts), LastID: log.Last()})
+	}
+	e := events.NewError(events.ErrAdapterRestarted, "innerd was restarted while the turn ran")
+	closing := append(left.closing(e.Message), e, events.End{State: events.Failed, Reason: e.ErrorType, FilesChanged: left.files})
+	if left.empty() {
+		closing = append([]events.Data{events.TaskID{TaskID: log.ID(), ContextID: log.Meta().ContextID, Backend: log.Meta().Backend}}, closing...)
+	}
+	return log.End(closing, journal.RunEnd{
+		State: events.Failed, Reason: e.ErrorType, ErrorType: e.ErrorType, Ended: time.Now(), LastID: log.Last() + int64(len(closing)),
+	})
+}
+
+// leftovers is what a log without an end left open.
+type leftovers struct {
+	ids   []string // of open calls and requests, oldest first
+	open  map[string]func(why string) events.Data
+	kind  events.Type
+	id    string
+	sum   []byte
+	files []string
+	seen  bool
+	ended bool
+	end   events.End
+	ts    int64
+}
+
+func (l *leftovers) empty() bool { return !l.seen }
+
+func (l *leftovers) put(id string, end func(string) events.Data) {
+	if l.open == nil {
+		l.open = map[string]func(string) events.Data{}
+	}
+	l.open[id] = end
+	l.ids = append(l.ids, id)
+}
+
+func (l *leftovers) see(e events.Event) {
+	l.seen = true
+	switch d := e.Data.(type) {
+	case events.MessageDelta:
+		l.delta(events.TypeMessage, d.MessageID, d.Delta)
+	case events.ReasoningDelta:
+		l.delta(events.TypeReasoning, d.ReasoningID, d.Delta)
+	case events.Message, events.Reasoning, events.Discarded:
+		l.kind, l.sum = "", nil
+	case events.ToolCall:
+		l.put(d.ID, func(why string) events.Data { return events.ToolComplete{ID: d.ID, Name: d.Name, Result: why} })
+	case events.ToolComplete:
+		delete(l.open, d.ID)
+	case events.ToolRequest:
+		l.put(d.ToolCallID, func(string) events.Data {
+			return events.ToolResolved{ToolCallID: d.ToolCallID, Outcome: events.OutcomeCanceled}
+		})
+	case events.ToolResolved:
+		delete(l.open, d.ToolCallID)
+	case events.PermissionRequest:
+		l.put(d.RequestID, func(string) events.Data {
+			return events.PermissionResolved{RequestID: d.RequestID, Outcome: events.OutcomeCanceled, By: "policy"}
+		})
+	case events.PermissionResolved:
+		delete(l.open, d.RequestID)
+	case events.InputRequired:
+		l.put(d.RequestID, func(string) events.Data {
+			return events.InputResolved{RequestID: d.RequestID, Outcome: events.OutcomeCanceled}
+		})
+	case events.InputResolved:
+		delete(l.open, d.RequestID)
+	case events.FileChange:
+		l.files = appendOnce(l.files, d.Path)
+	case events.End:
+		l.ended, l.end, l.ts = true, d, e.TS
+	}
+}
+
+func (l *leftovers) delta(kind events.Type, id, delta string) {
+	if l.kind != kind || l.id != id {
+		l.kind, l.id, l.sum = kind, id, nil
+	}
+	l.sum = append(l.sum, delta...)
+}
+
+func (l *leftovers) closing(why string) []events.Data {
+	var out []events.Data
+	for _, id := range l.ids {
+		if end := l.open[id]; end != nil {
+			out = append(out, end(why))
+			delete(l.open, id)
+		}
+	}
+	switch l.kind {
+	case events.TypeMessage:
+		out = append(out, events.Message{Content: string(l.sum), MessageID: l.id, Partial: true})
+	case events.TypeReasoning:
+		out = append(out, events.Reasoning{Content: string(l.sum), ReasoningID: l.id})
+	}
+	return out
+}
+
+func appendOnce(list []string, s string) []string {
+	for _, have := range list {
+		if have == s {
+			return list
+		}
+	}
+	return append(list, s)
+}
+
+var _ backends.Host = runHost{}
