@@ -11,15 +11,16 @@ import (
 	"innerd/runs/history"
 )
 
-// world is a host and an agent. Every text is unique, so that it can be
-// counted in what reaches the model.
+// world is a host and an agent. Every text is one word that is nowhere else,
+// so that it can be counted in what reaches the model.
 type world struct {
 	a    agent
 	host []history.Message
-	mem  []string // texts in the agent's memory, as its model sees them
-	// unsure ones may stand twice: they were told again under a label
-	unsure map[string]bool
-	n      int
+	mem  []string // words in the agent's memory, as its model sees them
+
+	unsure  map[string]bool // words of turns that may be lost
+	labeled map[string]bool // words that were told as "may be known"
+	n       int
 }
 
 func (w *world) text(kind string) string { w.n++; return fmt.Sprintf("%s-%d.", kind, w.n) }
@@ -29,7 +30,7 @@ func (w *world) text(kind string) string { w.n++; return fmt.Sprintf("%s-%d.", k
 // text that is not in the history stands there at all.
 func TestMarkers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{unsure: map[string]bool{}}
+		w := &world{unsure: map[string]bool{}, labeled: map[string]bool{}}
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			switch rapid.SampledFrom([]string{"turn", "turn", "turn", "native", "edit", "summarise", "reword", "spaces"}).Draw(rt, "step") {
 			case "turn":
@@ -62,20 +63,25 @@ func TestMarkers(t *testing.T) {
 func (w *world) turn(t *rapid.T) {
 	hist := slices.Clone(w.host)
 	prompt := w.text("u")
-	before := slices.Clone(w.mem)
-	d := w.a.begin(fmt.Sprint("run-", w.n), w.a.accept(), hist, prompt)
+	run := fmt.Sprint("run-", w.n)
+	d := w.a.begin(run, w.a.accept(), hist, prompt)
 	if d.Mode == history.New {
-		w.mem, w.unsure = nil, map[string]bool{}
+		w.mem, w.unsure, w.labeled = nil, map[string]bool{}, map[string]bool{}
 	}
+	before := slices.Clone(w.mem)
 	for i, m := range d.Tell {
-		if m.Role != "user" && m.Role != "assistant" || m.Summary {
+		if m.Role == "tool" || m.Summary {
 			continue
 		}
-		text := strings.TrimSpace(m.Text)
-		if d.MayBeKnown(i) != w.unsure[text] {
-			t.Fatalf("%q: may be known %v, unsure %v", text, d.MayBeKnown(i), w.unsure[text])
+		for word := range strings.FieldsSeq(m.Text) {
+			if d.MayBeKnown(i) {
+				w.labeled[word] = true
+				if !w.unsure[word] {
+					t.Fatalf("%q is told as may be known, but is sure", word)
+				}
+			}
+			w.mem = append(w.mem, word)
 		}
-		w.mem = append(w.mem, text)
 	}
 	w.mem = append(w.mem, prompt)
 	w.check(t, d, hist, prompt)
@@ -86,8 +92,13 @@ func (w *world) turn(t *rapid.T) {
 	}
 	w.mem = append(w.mem, said...)
 	stored := rapid.IntRange(0, 3).Draw(t, "stored") > 0
-	w.a.end(fmt.Sprint("run-", w.n-len(said)), stored, said...)
-	w.settle(t, before, d.Mode, stored)
+	w.a.end(run, stored, said...)
+	for _, word := range w.mem[len(before):] {
+		w.unsure[word] = !stored
+	}
+	if !stored && rapid.Bool().Draw(t, "lost") {
+		w.mem = before
+	}
 	w.host = append(w.host, user(prompt))
 	if len(said) > 0 {
 		switch rapid.SampledFrom([]string{"last", "all", "joined"}).Draw(t, "kept") {
@@ -103,60 +114,32 @@ func (w *world) turn(t *rapid.T) {
 	}
 }
 
-// settle makes what this turn added sure or unsure, and loses an unsure turn
-// now and then.
-func (w *world) settle(t *rapid.T, before []string, mode history.Mode, stored bool) {
-	added := w.mem
-	if mode != history.New {
-		added = w.mem[len(before):]
-	}
-	for _, text := range added {
-		w.unsure[text] = !stored
-	}
-	joined := strings.Join(added, " ")
-	_ = joined
-	if !stored && mode != history.New && rapid.Bool().Draw(t, "lost") {
-		w.mem = before
-	}
-}
-
 // check looks at what the model sees.
 func (w *world) check(t *rapid.T, d history.Decision, hist []history.Message, prompt string) {
-	seen := strings.Join(w.mem, " ")
+	counts, known := map[string]int{}, map[string]bool{prompt: true}
+	for _, word := range w.mem {
+		counts[word]++
+	}
+	first := 0 // after the last summary
 	for i, m := range hist {
-		if m.Role == "tool" || m.Summary || m.Text == "" {
+		if m.Summary {
+			first = i + 1
+		}
+	}
+	for _, m := range hist[first:] {
+		if m.Role == "tool" {
 			continue
 		}
-		if slices.ContainsFunc(hist[i:], func(m history.Message) bool { return m.Summary }) {
-			continue
-		}
-		for text := range strings.FieldsSeq(m.Text) { // joined messages are several
-			if n := strings.Count(seen, text); n != 1 && !(n > 1 && w.again(d, text)) {
-				t.Fatalf("%q stands %d times after %s (%s)", text, n, told(d), d.Reason)
+		for word := range strings.FieldsSeq(m.Text) {
+			known[word] = true
+			if n := counts[word]; n != 1 && (n == 0 || !w.labeled[word]) {
+				t.Fatalf("%q stands %d times after %s (%s)", word, n, told(d), d.Reason)
 			}
 		}
 	}
-	known := prompt
-	summarised := slices.ContainsFunc(hist, func(m history.Message) bool { return m.Summary })
-	for _, m := range hist {
-		known += " " + m.Text
-	}
-	for _, text := range w.mem {
-		if strings.HasPrefix(text, "u-") && !strings.Contains(known, text) && !summarised {
-			t.Fatalf("%q is not in the history, but in the agent's memory after %s", text, told(d))
+	for _, word := range w.mem {
+		if strings.HasPrefix(word, "u-") && !known[word] && first == 0 {
+			t.Fatalf("%q is not in the history, but in the agent's memory after %s", word, told(d))
 		}
 	}
 }
-
-// again: the text was told under the label.
-func (w *world) again(d history.Decision, text string) bool {
-	for i, m := range d.Tell {
-		if d.MayBeKnown(i) && strings.Contains(m.Text, text) {
-			return true
-		}
-	}
-	return w.labelled(text)
-}
-
-// labelled: it stands more than once since an earlier turn told it again.
-func (w *world) labelled(text string) bool { _, ok := w.unsure[text]; return ok }
