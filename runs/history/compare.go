@@ -44,10 +44,26 @@ func Compare(rec Record, history []Message, accepted int64) Decision {
 			d = skipped
 		}
 	}
+	if ok && summary && d.Matched == 0 && overlaps(rec.Units, items) {
+		// Not all of the record can be in the summary: its end was taken back.
+		d, ok = Decision{Reason: "the history ends before what the agent knows"}, false
+	}
 	if !ok {
 		return Decision{Mode: New, Reason: d.Reason, Tell: history, Matched: d.Matched}
 	}
 	return d
+}
+
+// overlaps reports whether a text of the history is in the record.
+func overlaps(units []RecordUnit, items []item) bool {
+	for _, it := range items {
+		for _, u := range units {
+			if it.role == u.Role && u.is(hashOf(it.text)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // aligner walks a record and a history side by side.

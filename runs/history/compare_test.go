@@ -112,6 +112,7 @@ func TestCompare(t *testing.T) {
 		{"a summary of nothing", []history.Message{summary("s"), user("u1"), assistant("a1"), user("u2"), assistant("a2")}, "continue:"},
 		{"a summary, then more", []history.Message{summary("s"), user("u2"), assistant("a2"), user("u3")}, "tell: u3"},
 		{"a summary of all, then more", []history.Message{summary("s"), user("u3"), assistant("a3")}, "tell: u3, a3"},
+		{"a summary, and the last turn taken back", []history.Message{summary("s"), user("u1")}, "new: s, u1"},
 		{"case counts", []history.Message{user("U1"), assistant("a1"), user("u2"), assistant("a2")}, "new: U1, a1, u2, a2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
