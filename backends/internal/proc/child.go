@@ -53,7 +53,7 @@ func newChild(s *Supervisor, cmd Command, rec record, p pipes) *Child {
 // mute drops all that the child will say.
 func (c *Child) mute() {
 	c.muted = true
-	c.cmd.OnStdout, c.cmd.OnLine, c.cmd.OnNotice = nil, nil, nil
+	c.cmd.OnStart, c.cmd.OnStdout, c.cmd.OnLine, c.cmd.OnNotice = nil, nil, nil, nil
 }
 
 // PID is the process id, and that of its group and session.

@@ -163,11 +163,9 @@ func TestOutput(t *testing.T) {
 func TestNoDeadlock(t *testing.T) {
 	s, _ := supervisor(t)
 	var c *proc.Child
-	ready := make(chan struct{})
 	var last string
 	seen := 0
-	c, err := s.Start(t.Context(), s.self("deaf", proc.Command{OnLine: func(b []byte) {
-		<-ready
+	_, err := s.Start(t.Context(), s.self("deaf", proc.Command{OnStart: func(started *proc.Child) { c = started }, OnLine: func(b []byte) {
 		if seen++; seen <= 8 { // sent from the goroutine that reads
 			if err := c.Send(bytes.Repeat([]byte("z"), 1<<20-1)); err != nil {
 				t.Errorf("Send: %v", err)
@@ -181,7 +179,6 @@ func TestNoDeadlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	close(ready)
 	await(t, c.Done())
 	if want := fmt.Sprint("read ", 8<<20); last != want {
 		t.Errorf("%.80q, want %q", last, want)

@@ -29,9 +29,12 @@ type Command struct {
 	Secrets [][]byte
 	Grace   time.Duration // between TERM and KILL; 0: 3 s
 
+	// OnStart gets the child before any of the functions below is called, so
+	// that they can use it: they may run before Start has returned.
+	OnStart func(*Child)
 	// OnLine gets each line of stdout without its LF, in order, on one
-	// goroutine; the slice is valid during the call. It may be called before
-	// Start has returned. While it blocks, the child is not read.
+	// goroutine; the slice is valid during the call. While it blocks, the
+	// child is not read.
 	OnLine func([]byte)
 	// OnNotice is told what else a reader should know: a line that was too
 	// long. On OnLine's goroutine.
@@ -102,6 +105,9 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command) (*Child, error) {
 	if ctx.Err() != nil {
 		c.mute()
 		c.kill()
+	}
+	if c.cmd.OnStart != nil {
+		c.cmd.OnStart(c)
 	}
 	s.add(c)
 	go c.supervise() // ends with the child

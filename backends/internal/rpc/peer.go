@@ -132,7 +132,7 @@ func (p *Peer) sendError(ctx context.Context, method string, err error) error {
 	defer late.Stop()
 	select {
 	case <-p.done:
-		return fmt.Errorf("%s: %w", method, p.cause)
+		return fmt.Errorf("%s: %w", method, p.Err())
 	case <-ctx.Done():
 	case <-late.C:
 	}
@@ -189,6 +189,13 @@ func (p *Peer) Notify(method string, params any) error {
 // Done is closed by Close.
 func (p *Peer) Done() <-chan struct{} { return p.done }
 
+// Err is what Close was given; nil before.
+func (p *Peer) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cause
+}
+
 // Close says that the peer is gone, and why: every call, open or to come,
 // fails with that. Only the first counts.
 func (p *Peer) Close(cause error) {
@@ -212,10 +219,7 @@ func (p *Peer) Close(cause error) {
 
 // send writes one frame.
 func (p *Peer) send(m message) error {
-	p.mu.Lock()
-	cause := p.cause
-	p.mu.Unlock()
-	if cause != nil {
+	if cause := p.Err(); cause != nil {
 		return cause
 	}
 	m.Version = "2.0"

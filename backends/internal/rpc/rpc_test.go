@@ -225,6 +225,9 @@ func TestDeath(t *testing.T) {
 	p.Close(nil) // the first counts
 	wg.Wait()
 	<-p.Done()
+	if !errors.Is(p.Err(), exit) {
+		t.Errorf("Err: %v", p.Err())
+	}
 	if err := p.Call(t.Context(), "turn", nil, nil); !errors.Is(err, exit) {
 		t.Errorf("later call: %v", err)
 	}
