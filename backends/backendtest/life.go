@@ -150,7 +150,7 @@ func goroutines() map[string]string {
 
 // checkLeft looks for goroutines of backends that a case left. Those of the
 // rig, its model server and its tests are its own affair.
-func checkLeft(t *testing.T, before map[string]string, keeps []string) {
+func checkLeft(t testing.TB, before map[string]string, keeps []string) {
 	var left []string
 	for end := time.Now().Add(2 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		left = left[:0]

@@ -16,7 +16,7 @@ import (
 
 // player plays the turns of one conversation.
 type player struct {
-	t      *testing.T
+	t      testing.TB
 	shared *shared
 	name   string
 	seat   Seat
@@ -36,7 +36,7 @@ type played struct {
 	faults int // that were reported
 }
 
-func newPlayer(t *testing.T, s *shared, c Case, name string) *player {
+func newPlayer(t testing.TB, s *shared, c Case, name string) *player {
 	return &player{t: t, shared: s, name: name, seat: s.rig.Seat(t, c), dir: t.TempDir(), id: "01" + rand.Text()[:24]}
 }
 

@@ -35,7 +35,7 @@ func checkSkips(t *testing.T, rig Rig, cases []Case) {
 }
 
 // RunCase plays one case.
-func RunCase(t *testing.T, rig Rig, c Case) {
+func RunCase(t testing.TB, rig Rig, c Case) {
 	if c.Long && os.Getenv(LongEnv) == "" {
 		t.Skipf("takes over a minute; set %s=1", LongEnv)
 	}
@@ -71,7 +71,7 @@ func RunCase(t *testing.T, rig Rig, c Case) {
 // shared is the backend, which a case may restart.
 type shared struct {
 	rig     Rig
-	t       *testing.T
+	t       testing.TB
 	backend backends.Backend
 }
 
