@@ -1,9 +1,3 @@
-// Package simulate is an agent without a model, inside the server itself: a
-// demonstration, a test double and a load generator. It plays a script that
-// comes with the turn, or says back what it was told.
-//
-// It keeps its sessions as an agent would, so that a test can see what reached
-// it, and resumes them after its conversation or the whole server is gone.
 package simulate
 
 import (
@@ -118,8 +112,9 @@ func (b *Backend) session(cfg backends.Config) (*session, error) {
 		return b.store.load(cfg.Session.ID)
 	}
 	s := newSession()
-	if err := b.store.save(s, true); err != nil {
-		return nil, &backends.Error{Type: events.ErrInternal, Message: "the session cannot be written: " + err.Error()}
+	// Unsynced: a session without a turn is no loss, and the first turn waits.
+	if err := b.store.save(s, false); err != nil {
+		return nil, unwritten(err)
 	}
 	if cfg.Save == nil {
 		return s, nil
