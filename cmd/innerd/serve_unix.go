@@ -5,20 +5,89 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"innerd/host"
 )
 
-func (a *app) serve(*cobra.Command) error { return errors.New("not yet") }
+// serve runs a server until a signal. What stdin is does not matter: it is
+// never read.
+func (a *app) serve(cmd *cobra.Command) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	signal.Ignore(syscall.SIGPIPE) // a log that nobody reads must not end a server
 
-func (a *app) startPrivate(context.Context, *runFlags) (*host.Client, func(), error) {
-	return nil, nil, errors.New("not yet")
+	var warnings []string
+	set, err := resolve(cmd, serveSettings(), a.getenv, func(w string) { warnings = append(warnings, w) })
+	if err != nil {
+		return err
+	}
+	log := newLogger(a.err, set.str("log-format"), set.str("log-level"))
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	cfg, err := a.serverConfig(set)
+	if err != nil {
+		return err
+	}
+	limitMemory(a.getenv)
+	s, err := a.startServer(cmd.Context(), cfg, log)
+	if err != nil {
+		return err
+	}
+	s.announce()
+	var failure error
+	select {
+	case sig := <-signals:
+		log.Info("stopping", "signal", sig.String())
+	case failure = <-s.failed:
+		log.Error("the listener broke", "error", failure)
+	case <-cmd.Context().Done():
+	}
+	return errors.Join(failure, s.stopOnSignal(signals))
 }
 
-func hiddenCommands(*app) []*cobra.Command { return nil }
+// stopOnSignal stops within --stop-timeout; a second signal ends at once, and
+// so does the time: agents end with this process.
+func (s *server) stopOnSignal(signals <-chan os.Signal) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.set.dur("stop-timeout"))
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop(ctx) }() // ends with ctx at the latest
+	select {
+	case err := <-stopped:
+		s.log.Info("stopped")
+		return err
+	case sig := <-signals:
+		s.log.Warn("ended by a second signal", "signal", sig.String())
+		return exitError{exitFailed, errors.New("ended by a second signal")}
+	}
+}
 
-func (a *app) doctorCmd() *cobra.Command {
-	return &cobra.Command{Use: "doctor", Short: "Say what works here", RunE: func(*cobra.Command, []string) error { return errors.New("not yet") }}
+// announce says once where the server is and who may call.
+func (s *server) announce() {
+	attrs := []any{"url", s.url(), "version", versionString(), "state_dir", s.store.Dir(), "pid", os.Getpid()}
+	acc := s.cfg.access
+	switch {
+	case acc.token != "":
+		attrs = append(attrs, "auth", "token", "token_file", acc.token)
+	case !acc.open:
+		attrs = append(attrs, "auth", fmt.Sprintf("%d keys", len(acc.keys)))
+	default:
+		attrs = append(attrs, "auth", "off")
+	}
+	s.log.Info("innerd is ready", attrs...)
+	if acc.open {
+		why := "--auth=off"
+		if acc.field {
+			why = "SANDBOX_ADAPTER_ENABLED or SANDBOX_ADAPTER_BACKEND is set and no keys are given"
+		}
+		s.log.Log(context.Background(), slog.LevelWarn,
+			"EVERYBODY WHO REACHES THIS PORT MAY RUN COMMANDS HERE: no key is asked for", "address", s.listen.Addr().String(), "why", why)
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -118,4 +119,20 @@ func (r *resolved) int(flag string) int {
 	var n int
 	_, _ = fmt.Sscan(r.text[flag], &n)
 	return n
+}
+
+// listenAddress joins --listen with --host and --port: what was said in a
+// stronger way counts, and of two said in the same way the more exact one.
+func listenAddress(set *resolved) string {
+	host, port, err := net.SplitHostPort(set.str("listen"))
+	if err != nil {
+		return set.str("listen")
+	}
+	if set.str("host") != "" && set.from["host"] >= set.from["listen"] {
+		host = strings.Trim(set.str("host"), "[]")
+	}
+	if set.str("port") != "" && set.from["port"] >= set.from["listen"] {
+		port = set.str("port")
+	}
+	return net.JoinHostPort(host, port)
 }
