@@ -32,6 +32,8 @@ func init() {
 		"forker":  forker,
 		"fork-on": forker,
 		"naked":   naked,
+		"session": session, "session-shell": sessionShell,
+		"parts": parts,
 		"stderr": func() {
 			piece := bytes.Repeat([]byte("noise noise noise\n"), 4000)
 			for range 500 {
@@ -130,6 +132,39 @@ func naked() {
 		os.Exit(97)
 	}
 	say("grandchild", cmd.Process.Pid)
+	forever()
+}
+
+// session ends at once; its shell, in a session of its own, has a child
+// without environment that it does not wait for.
+func session() {
+	cmd := again("session-shell", true)
+	if err := cmd.Start(); err != nil {
+		os.Exit(97)
+	}
+	_ = cmd.Wait()
+}
+
+func sessionShell() {
+	cmd := exec.Command("/bin/sh", "-c", "env -i /bin/sleep 60 & echo grandchild $!")
+	cmd.Stdout = os.Stdout
+	if err := cmd.Run(); err != nil {
+		os.Exit(97)
+	}
+	_ = again("forever", false).Start() // of the same session, and marked
+}
+
+// parts has two commands, each with a mark of its own.
+func parts() {
+	for _, part := range []string{"A", "B"} {
+		cmd := again("forever", true)
+		cmd.Env = append(cmd.Env, "INNERD_MARK="+os.Getenv("INNERD_MARK")+"."+part)
+		cmd.Stdout = nil
+		if err := cmd.Start(); err != nil {
+			os.Exit(97)
+		}
+	}
+	say("ready")
 	forever()
 }
 

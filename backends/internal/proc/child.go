@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -130,6 +131,19 @@ func (c *Child) Stop(ctx context.Context) error {
 	case <-late.C:
 		return fmt.Errorf("stop %s: %w", c.cmd.Name, context.Cause(ctx))
 	}
+}
+
+// Sweep ends what bears the child's mark with "." and part added, and leaves
+// the child alone. It is how one conversation's commands are ended in a
+// process that several share, where the agent lets each have variables of its
+// own. No more than five seconds; a *LeftError says what is left.
+func (c *Child) Sweep(ctx context.Context, part string) error {
+	if part == "" {
+		return errors.New("proc: a sweep of no part")
+	}
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	return c.s.starter.Sweep(ctx, Target{Mark: c.rec.Mark + "." + part, Spare: c.PID()})
 }
 
 func (c *Child) kill() { _ = c.s.starter.Signal(c.rec.ID, syscall.SIGKILL, true) }

@@ -100,7 +100,7 @@ func TestStopWithoutGrace(t *testing.T) {
 
 // A grandchild that holds stdout neither keeps the child from its end nor lives on.
 func TestDaemon(t *testing.T) {
-	for _, body := range []string{"daemon", "naked"} {
+	for _, body := range []string{"daemon", "naked", "session"} {
 		t.Run(body, func(t *testing.T) {
 			s, _ := supervisor(t)
 			c, line := s.running(t, body, proc.Command{})
@@ -112,6 +112,22 @@ func TestDaemon(t *testing.T) {
 			eventually(t, "the grandchild is gone", func() bool { return !alive(pid) })
 		})
 	}
+}
+
+// One conversation's commands end; the process, and another's, go on.
+func TestSweepPart(t *testing.T) {
+	s, _ := supervisor(t)
+	c, _ := s.running(t, "parts", proc.Command{})
+	eventually(t, "both commands run", func() bool {
+		return len(marked(t, c.Mark()+".A")) == 1 && len(marked(t, c.Mark()+".B")) == 1
+	})
+	if err := c.Sweep(t.Context(), "A"); err != nil {
+		t.Fatal(err)
+	}
+	if a, all := marked(t, c.Mark()+".A"), marked(t, c.Mark()); len(a) != 0 || len(all) != 2 {
+		t.Errorf("of A: %v, of all: %v", a, all)
+	}
+	stop(t, c, 8*time.Second)
 }
 
 func TestOutput(t *testing.T) {

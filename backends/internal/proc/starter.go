@@ -54,11 +54,12 @@ type Status struct {
 }
 
 // Target is what a sweep ends: the processes of IDs that still are what they
-// were, their groups and sessions, everything that bears the mark, and the
-// descendants of all these.
+// were, everything that bears the mark, what shares a session with one of
+// these, and the descendants of all.
 type Target struct {
-	IDs  []ID   `json:"ids,omitempty"`
-	Mark string `json:"mark"` // a whole mark, or the first parts of one
+	IDs   []ID   `json:"ids,omitempty"`
+	Mark  string `json:"mark"`            // a whole mark, or the first parts of one
+	Spare int    `json:"spare,omitempty"` // a session of which only the marked are ended
 }
 
 // markName is the variable that every child and all it starts have in their environment.

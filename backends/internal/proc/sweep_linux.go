@@ -51,34 +51,27 @@ func look(t Target) ([]stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	leads := map[int]bool{} // sessions and groups that are t's
+	k := newKin(all)
+	k.spare[t.Spare] = true
 	for _, id := range t.IDs {
 		// Dead but not reaped, a leader still keeps its number.
 		if s, ok := all[id.PID]; ok && s.start == id.Start {
-			leads[id.PID] = true
+			k.sessions[id.PID] = true
+			k.add(s)
 		}
 	}
-	self := os.Getpid()
-	hit := map[int]bool{}
 	for pid, s := range all {
-		if pid == self || s.dead {
-			continue
-		}
-		if leads[pid] || leads[s.session] || leads[s.group] {
-			hit[pid] = true
-			continue
-		}
 		marked, err := isMarked(pid, t.Mark)
 		if err != nil {
 			return nil, err
 		}
 		if marked {
-			hit[pid] = true
+			k.add(s)
 		}
 	}
-	addDescendants(all, hit, self)
-	found := make([]stat, 0, len(hit))
-	for pid := range hit {
+	k.grow()
+	found := make([]stat, 0, len(k.hit))
+	for pid := range k.hit {
 		found = append(found, all[pid])
 	}
 	return found, nil
@@ -90,23 +83,54 @@ func descendants(id ID) []ID {
 	if err != nil || all[id.PID].start != id.Start {
 		return nil
 	}
-	hit := map[int]bool{id.PID: true}
-	addDescendants(all, hit, os.Getpid())
-	delete(hit, id.PID)
-	ids := make([]ID, 0, len(hit))
-	for pid := range hit {
-		ids = append(ids, ID{PID: pid, Start: all[pid].start})
+	k := newKin(all)
+	k.add(all[id.PID])
+	k.grow()
+	ids := make([]ID, 0, len(k.hit))
+	for pid := range k.hit {
+		if pid != id.PID {
+			ids = append(ids, ID{PID: pid, Start: all[pid].start})
+		}
 	}
 	return ids
 }
 
-// addDescendants finds children that threw the mark away but not their parent.
-func addDescendants(all map[int]stat, hit map[int]bool, self int) {
-	for grown := len(hit) > 0; grown; {
-		grown = false
-		for pid, s := range all {
-			if hit[s.ppid] && !hit[pid] && !s.dead && pid != self {
-				hit[pid], grown = true, true
+// kin gathers processes that belong together. A child begins with a session of
+// its own, and a process can leave its session but never join another's: so
+// whoever shares a session with one of them descends from the child too.
+type kin struct {
+	all      map[int]stat
+	hit      map[int]bool // the living ones
+	sessions map[int]bool
+	spare    map[int]bool // sessions that say nothing: our own, and one to be left alone
+	self     int
+}
+
+func newKin(all map[int]stat) *kin {
+	self := os.Getpid()
+	return &kin{
+		all: all, hit: map[int]bool{}, sessions: map[int]bool{}, self: self,
+		spare: map[int]bool{all[self].session: true},
+	}
+}
+
+func (k *kin) add(s stat) {
+	if s.dead || s.pid == k.self {
+		return
+	}
+	k.hit[s.pid] = true
+	if !k.spare[s.session] {
+		k.sessions[s.session] = true
+	}
+}
+
+// grow adds children and members of sessions until there are no more.
+func (k *kin) grow() {
+	for before := -1; len(k.hit) > before; {
+		before = len(k.hit)
+		for pid, s := range k.all {
+			if !k.hit[pid] && (k.hit[s.ppid] || k.sessions[s.session]) {
+				k.add(s)
 			}
 		}
 	}
