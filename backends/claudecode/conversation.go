@@ -113,34 +113,42 @@ func (c *conversation) save() error {
 // launched for such a turn, or a new one that resumes the session.
 func (c *conversation) ready(ctx context.Context, in *backends.Input, h backends.Host) (*process, error) {
 	model, foreign := c.login.chooseModel(in.Set.Model)
+	p, err := c.launched(ctx, launchOf(&in.Set, model), in.Set.Tools)
+	if err != nil {
+		return nil, err
+	}
 	if foreign != "" {
 		h.Emit(status(events.StateNotice, "the model "+foreign+" is not one of Claude Code's; using "+orElse(model, "its default")))
 	}
-	l := launchOf(&in.Set, model)
+	return p, c.tune(ctx, p, h, &in.Set)
+}
+
+// launched gives a process of that launch. Nothing is emitted before: it may
+// turn out that claude has lost the session.
+func (c *conversation) launched(ctx context.Context, l launch, tools []backends.Tool) (*process, error) {
 	p := c.current()
 	if p != nil && p.launch == l {
-		if err := p.setTools(ctx, in.Set.Tools); err != nil {
+		if err := p.setTools(ctx, tools); err != nil {
 			return nil, c.ended(p, err)
 		}
-		return p, c.tune(ctx, p, h, &in.Set)
+		return p, nil
 	}
 	if p != nil {
 		c.retire(ctx, p)
 	}
-	h.Emit(status(events.StateStarting, "starting claude"))
-	p, err := c.launch(ctx, l, in.Set.Tools)
+	p, err := c.launch(ctx, l, tools)
 	if errors.Is(err, errNoConversation) {
 		if c.told {
 			return nil, backends.ErrNewSession
 		}
 		c.session = newUUID() // an attempt before left a name and nothing in it
-		p, err = c.launch(ctx, l, in.Set.Tools)
+		p, err = c.launch(ctx, l, tools)
 	}
 	if err != nil {
 		return nil, err
 	}
 	c.effort, c.think = "", 0
-	return p, c.tune(ctx, p, h, &in.Set)
+	return p, nil
 }
 
 // retire ends a process that another takes the place of.

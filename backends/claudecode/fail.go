@@ -78,10 +78,14 @@ func classOfText(text string) string {
 	return ""
 }
 
+// maxTokens: claude had the model go on several times, and it ran into its
+// limit each time.
+func (f *failure) maxTokens() bool { return f != nil && f.kind == "max_output_tokens" }
+
 // failed is the error of a result that is one, nil for those that are not:
 // limits that were asked for end a run as completed.
 func failed(r *result, f *failure) error {
-	if !r.IsError || r.StopReason == backends.ReasonRefusal { // refused, which is an answer
+	if !r.IsError || r.StopReason == backends.ReasonRefusal || f.maxTokens() { // an answer, if not a whole one
 		return nil
 	}
 	switch r.Terminal {

@@ -30,7 +30,6 @@ type translator struct {
 	calls    map[string]call
 	model    string
 	retrying bool
-	aborted  bool
 	failure  *failure // the last synthetic message that told of one
 }
 
@@ -149,9 +148,6 @@ func (t *translator) assistant(l *line) {
 		t.failure = &failure{kind: string(l.Error), status: l.APIErrorStatus, text: textOf(l.Message.Content)}
 		return
 	}
-	if l.Aborted {
-		t.aborted = true
-	}
 	for _, b := range l.Message.Content {
 		switch {
 		case b.Type == blockToolUse:
@@ -235,11 +231,10 @@ func (t *translator) interrupt() {
 
 // finish ends the turn's speech with its result.
 func (t *translator) finish(r *result) {
-	refused := r.StopReason == backends.ReasonRefusal
-	cut := !refused && (t.aborted || t.failure != nil || strings.HasPrefix(r.Terminal, "aborted"))
+	answered := failed(r, t.failure) == nil
 	t.keep()
-	t.close(finishReason(t.stopReason(r)), cut)
-	if r.IsError && !refused {
+	t.close(finishReason(t.stopReason(r)), !answered)
+	if !answered || t.failure.maxTokens() {
 		return
 	}
 	switch {
@@ -253,6 +248,9 @@ func (t *translator) finish(r *result) {
 }
 
 func (t *translator) stopReason(r *result) string {
+	if t.failure.maxTokens() {
+		return backends.ReasonMaxTokens
+	}
 	if r.StopReason != "" {
 		return r.StopReason
 	}

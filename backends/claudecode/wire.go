@@ -39,7 +39,6 @@ type line struct {
 	ToolUseResult json.RawMessage `json:"tool_use_result"`
 	Replay        bool            `json:"isReplay"`
 	APIError      bool            `json:"is_api_error_message"`
-	Aborted       bool            `json:"aborted"`
 	Error         flexString      `json:"error"` // assistant, api_retry: the kind of failure
 
 	State       string `json:"state"`  // session_state_changed, command_lifecycle
