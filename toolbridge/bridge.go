@@ -137,7 +137,7 @@ func (b *Bridge) Open(c SessionConfig) *Session {
 	b.sessions[c.RunID] = s
 	b.mu.Unlock()
 	if e := b.mcp.get(c.ConversationID); e != nil {
-		e.setTools(c.Tools)
+		e.setTools(append([]ToolSpec{}, c.Tools...)) // a run without tools has none, not the last one's
 	}
 	return s
 }

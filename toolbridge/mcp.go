@@ -21,6 +21,7 @@ func MCPPath(conversationID string) string { return mcpPrefix + conversationID }
 type mcpRoad struct {
 	mu     sync.Mutex
 	byConv map[string]*endpoint
+	ending sync.WaitGroup // endpoints whose sessions are being closed
 }
 
 func (m *mcpRoad) get(conversationID string) *endpoint {
@@ -45,22 +46,41 @@ func (b *Bridge) Register(conversationID string, caller func() *Session, tools f
 	old := b.mcp.byConv[conversationID]
 	b.mcp.byConv[conversationID] = e
 	b.mcp.mu.Unlock()
-	if old != nil {
-		old.close()
-	}
+	b.mcp.end(old)
 	return token
 }
 
-// Unregister closes the MCP server of a conversation. Calls that are open
-// there are canceled; it returns when the server's sessions are gone.
+// Unregister closes the MCP server of a conversation, whose token is void at
+// once. It does not wait, so that a lock which caller or tools want may be
+// held: calls that are open there are canceled on the side. Close waits.
 func (b *Bridge) Unregister(conversationID string) {
 	b.mcp.mu.Lock()
 	e := b.mcp.byConv[conversationID]
 	delete(b.mcp.byConv, conversationID)
 	b.mcp.mu.Unlock()
-	if e != nil {
-		e.close()
+	b.mcp.end(e)
+}
+
+// Close unregisters all conversations and waits until their MCP servers are
+// gone. It comes last: after the runs, whose sessions are theirs to close.
+func (b *Bridge) Close() {
+	b.mcp.mu.Lock()
+	all := b.mcp.byConv
+	b.mcp.byConv = map[string]*endpoint{}
+	b.mcp.mu.Unlock()
+	for _, e := range all {
+		b.mcp.end(e)
 	}
+	b.mcp.ending.Wait()
+}
+
+// end closes an endpoint on the side; nil does nothing.
+func (m *mcpRoad) end(e *endpoint) {
+	if e == nil {
+		return
+	}
+	e.cancel()
+	m.ending.Go(e.close) // ends when the endpoint's calls have returned
 }
 
 // MCPHandler serves the MCP servers of all conversations, each at MCPPath

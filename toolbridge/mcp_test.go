@@ -37,6 +37,7 @@ func newRoad(t *testing.T) *road {
 	b := toolbridge.New(&toolbridge.Options{Ping: 20 * time.Millisecond})
 	srv := httptest.NewServer(b.MCPHandler())
 	t.Cleanup(srv.Close)
+	t.Cleanup(b.Close)
 	return &road{b: b, url: srv.URL, opened: make(chan string, 100)}
 }
 
@@ -172,7 +173,7 @@ func TestMCPCall(t *testing.T) {
 		t.Errorf("%+v", c.res)
 	}
 
-	big := strings.Repeat("x", 5<<20) // above the SDK's own limit for bodies
+	big := strings.Repeat("x", 4<<20) // above the SDK's own limit for bodies
 	done = start(t.Context(), cs, &mcp.CallToolParams{Name: "weather", Arguments: map[string]any{"city": big}})
 	r.b.ToolResult("default", <-r.opened, toolbridge.Result{Result: big})
 	if got := textOf(t, <-done); got != big {
@@ -370,6 +371,11 @@ func TestMCPToolsChange(t *testing.T) {
 	if got := names(); got != "weather" {
 		t.Error(got)
 	}
+	r.run(t, "c1")
+	<-changed
+	if got := names(); got != "" {
+		t.Error(got)
+	}
 }
 
 func TestMCPAuth(t *testing.T) {
@@ -427,8 +433,11 @@ func TestMCPUnregister(t *testing.T) {
 	}
 	done := start(t.Context(), cs, &mcp.CallToolParams{Name: "weather", Arguments: map[string]any{"city": "x"}})
 	<-r.opened
+	r.mu.Lock() // a caller's lock may be held
 	r.b.Unregister("c1")
+	r.mu.Unlock()
 	<-done
+	r.b.Close()
 	if got := r.rec.types(); got != "tool.execution_request tool.execution_resolved" {
 		t.Error(got)
 	}

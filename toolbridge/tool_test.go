@@ -32,6 +32,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 			spec("broken", `{"type":12}`),
 			spec("file", `{"type":"object","properties":{"n":{"$ref":"file://`+secret+`"}}}`),
 			spec("none", ``),
+			spec("nested", `{"type":"object","additionalProperties":{"$ref":"#"}}`),
 		}
 	})
 	for _, c := range []struct{ tool, args, problem string }{
@@ -47,6 +48,8 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"broken", `{"x":1}`, ""},
 		{"file", `{"n":"not an integer"}`, ""}, // another document is never read
 		{"none", ``, ""},
+		{"nested", `{"a":{"b":{}}}`, ""},
+		{"nested", `{"a":{"b":1}}`, "/a/b"},
 		{"unknown", `{"a":1}`, ""},
 		{"unknown", `"x"`, "not an object"},
 	} {
@@ -111,6 +114,19 @@ func TestSerialTools(t *testing.T) {
 		}
 		if d := cmp.Diff([]string{`+{"n":1}`, "ok", `+{"n":3}`, "ok", `+{"n":4}`, "canceled"}, got); d != "" {
 			t.Error(name, d)
+		}
+	}
+}
+
+// A schema that refers to itself without end does not end the process.
+func TestSchemaLoops(t *testing.T) {
+	for _, schema := range []string{`{"$ref":"#"}`, `{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"}]},"b":{"$ref":"#/$defs/a"}}}`, `{"$dynamicRef":"#x","$dynamicAnchor":"x"}`} {
+		_, s, r := open(t, func(c *toolbridge.SessionConfig) {
+			c.Tools = []toolbridge.ToolSpec{{Name: "loop", Schema: json.RawMessage(schema)}}
+		})
+		s.Request(t.Context(), call("loop", `{"a":1}`))
+		if len(r.events()) != 1 {
+			t.Error(r.types())
 		}
 	}
 }

@@ -105,9 +105,9 @@ func TestSchema(t *testing.T) {
 }
 
 func TestLarge(t *testing.T) {
-	data := strings.Repeat("QUJD", 4<<20)
+	data := strings.Repeat("QUJD", 1<<20)
 	got := mcpjson.Result(events.Answer{Outcome: events.OutcomeOK, Content: []events.Part{
-		events.Text(strings.Repeat("x\u2028", 1<<20)), {Type: events.PartImage, MimeType: "image/png", Data: data},
+		events.Text(strings.Repeat("x\u2028", 1<<18)), {Type: events.PartImage, MimeType: "image/png", Data: data},
 	}})
 	var r struct {
 		Content []struct{ Text, Data string }
@@ -115,7 +115,7 @@ func TestLarge(t *testing.T) {
 	if err := json.Unmarshal(got, &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Content[0].Text) != 4<<20 || r.Content[1].Data != data {
+	if len(r.Content[0].Text) != 1<<20 || r.Content[1].Data != data {
 		t.Error("not whole")
 	}
 	checkLine(t, got)

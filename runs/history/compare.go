@@ -58,7 +58,7 @@ func Compare(rec Record, history []Message, accepted int64) Decision {
 func overlaps(units []RecordUnit, items []item) bool {
 	for _, it := range items {
 		for _, u := range units {
-			if it.role == u.Role && u.is(hashOf(it.text)) {
+			if it.role == u.Role && u.is(it.hash) {
 				return true
 			}
 		}
@@ -76,7 +76,12 @@ type aligner struct {
 	tell    map[int]bool // places in the history to tell; true: may be known
 	more    int          // from this place on the history is additional; -1: nothing is
 	matched int
+	effort  int // bytes hashed in search of joined texts
 }
+
+// maxEffort ends the search for joined texts in histories with thousands of
+// messages that the agent does not know; each is looked up by itself then.
+const maxEffort = 64 << 20
 
 // align compares a history with the units from a place on; those before it
 // are taken as summarised. Not ok: only Reason and Matched are set.
@@ -132,7 +137,7 @@ func (a *aligner) gap() (missing bool) {
 	said := a.next[len(a.next)-a.tail():]
 	var told []RecordUnit
 	for len(have) > 0 {
-		u, k := known(said, have, used)
+		u, k := a.known(said, have, used)
 		if u < 0 {
 			a.tell[have[0].at] = false
 			told = append(told, have[0].unit())
@@ -160,20 +165,23 @@ func (a *aligner) tail() int {
 
 // known finds the unit that the first k items are, as many as can be. Each
 // text of a unit counts once.
-func known(units []RecordUnit, items []item, used map[string]int) (unit, k int) {
+func (a *aligner) known(units []RecordUnit, items []item, used map[string]int) (unit, k int) {
 	unit = -1
-	hash := ""
-	for n := len(items); n > 0 && unit < 0; n-- {
-		hash = joined(items[:n])
+	if a.effort > maxEffort {
+		items = items[:1]
+	}
+	found := ""
+	for n, hash := range joins(items) {
+		a.effort += len(items[n-1].text)
 		for u := range units {
 			if units[u].is(hash) && used[hash] <= u {
-				unit, k = u, n
+				unit, k, found = u, n, hash
 				break
 			}
 		}
 	}
 	if unit >= 0 {
-		used[hash] = unit + 1
+		used[found] = unit + 1
 	}
 	return unit, k
 }
@@ -184,8 +192,8 @@ func (a *aligner) user() int {
 	if len(a.units) == 0 {
 		return 0
 	}
-	for n := 1; n <= lead(a.items, roleUser); n++ {
-		if a.units[0].is(joined(a.items[:n])) {
+	for n, hash := range joins(a.items[:lead(a.items, roleUser)]) {
+		if a.units[0].is(hash) {
 			return n
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -312,4 +313,22 @@ func TestSplit(t *testing.T) {
 	if got := history.System([]history.Message{sys, user("x"), {Role: "system"}, dev}); got != "S\n\nD" {
 		t.Errorf("%q", got)
 	}
+}
+
+// A long history costs neither a cube nor a square of its length.
+func TestLongHistory(t *testing.T) {
+	a := twoTurns()
+	var hist []history.Message
+	for i := range 3000 {
+		hist = append(hist, assistant(fmt.Sprint(i, strings.Repeat(" word", 400))))
+	}
+	begin := time.Now()
+	d := history.Compare(a.rec, append([]history.Message{summary("s"), user("u2"), assistant("a2")}, hist...), a.accept())
+	if len(d.Tell) != 3000 || d.Mode != history.Tell {
+		t.Errorf("%s: %d", d.Mode, len(d.Tell))
+	}
+	if took := time.Since(begin); took > 20*time.Second { // 0.2 s here; a cube would be days
+		t.Error(took)
+	}
+	t.Log(time.Since(begin))
 }

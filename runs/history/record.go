@@ -48,7 +48,7 @@ func (r *Record) Told(run string, now int64, d Decision, prompt Message) {
 		}
 	}
 	if t := normalise(prompt.Text); t != "" {
-		units = append(units, item{role: roleUser, text: t}.unit())
+		units = append(units, newItem(roleUser, t, 0).unit())
 	}
 	for i, u := range units {
 		if u.Run == "" {
@@ -74,15 +74,15 @@ func (r *Record) Said(run string, now int64, texts []string, stored bool) {
 	var items []item
 	for _, t := range texts {
 		if t = normalise(t); t != "" {
-			items = append(items, item{role: roleAssistant, text: t})
+			items = append(items, newItem(roleAssistant, t, 0))
 		}
 	}
 	if len(items) > 0 {
 		u := RecordUnit{Unit: Unit{Role: roleAssistant, Hashes: []string{joined(items)}}, Unsure: !stored, Run: run, Added: now}
 		singles := items[max(0, len(items)-maxSingles):]
 		for _, it := range slices.Backward(singles) { // the last first: it is the one most hosts keep
-			if h := hashOf(it.text); !u.is(h) {
-				u.Hashes = append(u.Hashes, h)
+			if !u.is(it.hash) {
+				u.Hashes = append(u.Hashes, it.hash)
 			}
 		}
 		units = append(units, u)

@@ -3,6 +3,8 @@ package history
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -23,28 +25,53 @@ func normalise(text string) string { return strings.Join(strings.Fields(text), "
 // hashOf is the name of a normalised text. 128 bits are enough where nobody
 // gains by a collision but themselves.
 func hashOf(normal string) string {
-	h := sha256.Sum256([]byte(normal))
-	return hex.EncodeToString(h[:16])
+	return name(sha256.Sum256([]byte(normal)))
+}
+
+func name(h [32]byte) string { return hex.EncodeToString(h[:16]) }
+
+func newItem(role, normal string, at int) item {
+	return item{role: role, text: normal, hash: hashOf(normal), at: at}
+}
+
+// joins gives the hash of the first item, of the first two as one text, and
+// so on.
+func joins(items []item) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		h := sha256.New()
+		for i, it := range items {
+			hash := it.hash
+			if len(items) > 1 {
+				if i > 0 {
+					io.WriteString(h, " ")
+				}
+				io.WriteString(h, it.text)
+				hash = name([32]byte(h.Sum(nil)))
+			}
+			if !yield(i+1, hash) {
+				return
+			}
+		}
+	}
 }
 
 // joined is the hash of neighbours as one text.
-func joined(items []item) string {
-	texts := make([]string, len(items))
-	for i, it := range items {
-		texts[i] = it.text
+func joined(items []item) (hash string) {
+	for _, hash = range joins(items) {
 	}
-	return hashOf(strings.Join(texts, " "))
+	return hash
 }
 
 // item is a message of the host's history that counts.
 type item struct {
 	role string
 	text string // normalised, not empty
-	at   int    // its place in the history
+	hash string
+	at   int // its place in the history
 }
 
 func (it item) unit() RecordUnit {
-	return RecordUnit{Unit: Unit{Role: it.role, Hashes: []string{hashOf(it.text)}}, Unsure: true, Added: fresh}
+	return RecordUnit{Unit: Unit{Role: it.role, Hashes: []string{it.hash}}, Unsure: true, Added: fresh}
 }
 
 // itemsOf lists what counts of a history, from its last summary on.
@@ -58,7 +85,7 @@ func itemsOf(msgs []Message) (items []item, summary bool) {
 			continue
 		}
 		if t := normalise(m.Text); t != "" {
-			items = append(items, item{role: m.Role, text: t, at: i})
+			items = append(items, newItem(m.Role, t, i))
 		}
 	}
 	return items, summary
