@@ -41,8 +41,7 @@ func (s *Store) WriteFile(rel string, data []byte) error {
 			break
 		}
 	}
-	if err != nil && diskFull(err) {
-		s.giveReserve()
+	for err != nil && diskFull(err) && s.giveReserve() {
 		err = replaceFile(s.fs, name, data, sync)
 	}
 	if err == nil && sync {

@@ -32,6 +32,9 @@ type File interface {
 	Stat() (fs.FileInfo, error)
 }
 
+// OS is the real file layer, for what wraps it.
+func OS() FS { return osFS{} }
+
 type osFS struct{}
 
 func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {

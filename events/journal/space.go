@@ -152,9 +152,6 @@ func (l *Log) endFromReserveLocked(d *[]events.Data, e *RunEnd, cause error) err
 	if l.s.opt.Closing != nil {
 		all = l.s.opt.Closing(l)
 	}
-	if diskFull(cause) {
-		l.s.giveReserve()
-	}
 	l.mu.Lock()
 	all = append(all, storageEnd(*d, e, cause)...)
 	*d = all
@@ -170,7 +167,12 @@ func (l *Log) endFromReserveLocked(d *[]events.Data, e *RunEnd, cause error) err
 	buf := l.lines
 	l.lines = nil
 	l.mu.Unlock()
-	_, err := l.writeEnd(buf)
+	n, err := l.writeEnd(buf)
+	for err != nil && diskFull(err) && l.s.giveReserve() {
+		var k int
+		k, err = l.writeEnd(buf[n:])
+		n += k
+	}
 	l.mu.Lock()
 	l.disk.publishLocked()
 	if err != nil {

@@ -49,8 +49,6 @@ type Store struct {
 	spares  spares
 }
 
-const reserveBytes = 1 << 20
-
 // Open opens the state directory, making it where it is missing, takes its
 // lock and repairs what a crash left. Where another server has it, the error
 // is ErrLocked; where it can't be written, and for dir "", the Store is in

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 )
 
 // Lines of runs.jsonl.
@@ -172,8 +171,7 @@ func (t *runsFile) close() {
 func (s *Store) recordEnd(id string, e RunEnd, size int64) error {
 	r := record{Op: opEnd, ID: id, End: &e, Bytes: size}
 	err := s.table.append(r, s.opt.Fsync == FsyncAlways)
-	if err != nil && diskFull(err) {
-		s.giveReserve()
+	for err != nil && diskFull(err) && s.giveReserve() {
 		err = s.table.append(r, s.opt.Fsync == FsyncAlways)
 	}
 	return err
@@ -215,86 +213,4 @@ func readRequest(fsys FS, dir string) (json.RawMessage, error) {
 		return nil, err
 	}
 	return f.Request, err
-}
-
-// reserve is 1 MiB of disk that is given up when the disk is full, so that runs
-// can still say so, and end.
-type reserve struct {
-	mu   sync.Mutex
-	held bool
-	next time.Time // not tried again before
-}
-
-func (s *Store) reserveName() string { return filepath.Join(s.dir, "reserve") }
-
-func (s *Store) giveReserve() {
-	s.reserve.mu.Lock()
-	defer s.reserve.mu.Unlock()
-	if s.reserve.held && s.fs.Remove(s.reserveName()) == nil {
-		s.reserve.held = false
-		s.reserve.next = time.Now().Add(time.Second)
-		s.log.Warn("journal: the disk is full; the reserve is given up")
-	}
-}
-
-// restoreReserve takes the reserve where there is none. The bytes are written,
-// not left as a hole: a hole takes no space.
-func (s *Store) restoreReserve() {
-	s.reserve.mu.Lock()
-	defer s.reserve.mu.Unlock()
-	if s.reserve.held || time.Now().Before(s.reserve.next) {
-		return
-	}
-	err := replaceFile(s.fs, s.reserveName(), make([]byte, reserveBytes), false)
-	s.reserve.held = err == nil
-	s.reserve.next = time.Now().Add(10 * time.Second)
-}
-
-// spares are descriptors that are kept open, so that a run that exists can
-// open its next file when there are no more.
-type spares struct {
-	mu    sync.Mutex
-	files []File
-}
-
-const spareFiles = 8
-
-func (p *spares) fill(s *Store) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for len(p.files) < spareFiles {
-		f, err := s.fs.OpenFile(filepath.Join(s.dir, "VERSION"), os.O_RDONLY, 0)
-		if err != nil {
-			return
-		}
-		p.files = append(p.files, f)
-	}
-}
-
-func (p *spares) give() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := len(p.files)
-	if n == 0 {
-		return false
-	}
-	_ = p.files[n-1].Close()
-	p.files = p.files[:n-1]
-	return true
-}
-
-func (p *spares) close() {
-	for p.give() {
-	}
-}
-
-// openKept opens a file of a run that exists, with a kept descriptor if there
-// is no other.
-func (s *Store) openKept(name string, flag int) (File, error) {
-	for {
-		f, err := s.fs.OpenFile(name, flag, 0o600)
-		if err == nil || !outOfFiles(err) || !s.spares.give() {
-			return f, err
-		}
-	}
 }
