@@ -17,7 +17,9 @@ type local struct {
 	kin   map[ID][]ID        // descendants seen when the group was signaled
 }
 
-func newLocal() *local {
+// NewLocal makes the Starter that starts children of this process, and so the
+// other end of one that does not. An io.Closer: it ends its thread.
+func NewLocal() Starter {
 	return &local{procs: map[ID]*os.Process{}, ended: map[ID]Status{}, kin: map[ID][]ID{}}
 }
 

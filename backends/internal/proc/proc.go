@@ -60,7 +60,7 @@ func New(o Options) *Supervisor {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if s.starter == nil {
-		s.starter = newLocal()
+		s.starter = NewLocal()
 	}
 	s.records = newRecords(o.StateDir)
 	return s

@@ -34,7 +34,7 @@ type Command struct {
 	OnStart func(*Child)
 	// OnLine gets each line of stdout without its LF, in order, on one
 	// goroutine; the slice is valid during the call. While it blocks, the
-	// child is not read.
+	// child is not read, so it must not wait for the child or its Stop.
 	OnLine func([]byte)
 	// OnNotice is told what else a reader should know: a line that was too
 	// long. On OnLine's goroutine.
