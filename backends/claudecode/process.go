@@ -1,6 +1,7 @@
 package claudecode
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 
 const (
 	startLimit = 60 * time.Second // from the start to the answer of initialize; starts are CPU-bound
+	maxNotices = 20               // of lines that are no JSON
 	listLimit  = 5 * time.Second  // for claude to fetch a changed list of tools
 )
 
@@ -181,7 +183,9 @@ func (p *process) line(b []byte) {
 	p.mu.Unlock()
 	l, err := decode(b)
 	if err != nil {
-		p.oddLine(t, b)
+		if len(bytes.TrimSpace(b)) > 0 {
+			p.oddLine(t, b)
+		}
 		return
 	}
 	switch l.Type {
@@ -246,7 +250,7 @@ func (p *process) resolve(r controlResponse) {
 func (p *process) oddLine(t *turn, b []byte) {
 	p.odd++
 	p.log.Warn("claude printed a line that is not JSON", "line", excerpt(b), "count", p.odd)
-	if t != nil {
+	if t != nil && p.odd <= maxNotices {
 		t.emit(events.Status{State: events.StateNotice, Detail: "claude printed a line that is not JSON: " + excerpt(b)})
 	}
 }

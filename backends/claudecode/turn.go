@@ -56,13 +56,12 @@ func (t *turn) silent(tool string) bool {
 
 func (t *turn) line(p *process, l *line) {
 	before := t.emitted
-	switch {
-	case l.Type == lineResult:
-		t.finish(p, &l.result)
-	case l.Type == lineLifecycle && l.CommandUUID == t.uuid && l.State == "cancelled":
-		t.withdrawn = true
-		t.close(p)
-	default:
+	if t.last(l) {
+		p.detach()
+		close(t.over) // from here on the turn belongs to Run
+		return
+	}
+	if l.Type != lineResult {
 		t.tr.line(l)
 	}
 	if t.emitted == before {
@@ -70,20 +69,23 @@ func (t *turn) line(p *process, l *line) {
 	}
 }
 
-// finish takes a result. One that answers something else only counts.
-func (t *turn) finish(p *process, r *result) {
-	t.tally.add(r)
-	if !r.answers(t.uuid) {
-		return
+// last takes a line that ends the turn. A result of something else, of work
+// that claude began by itself, only counts.
+func (t *turn) last(l *line) bool {
+	switch {
+	case l.Type == lineLifecycle && l.CommandUUID == t.uuid && l.State == "cancelled":
+		t.withdrawn = true
+		return true
+	case l.Type == lineResult:
+		t.tally.add(&l.result)
+		if !l.result.answers(t.uuid) {
+			return false
+		}
+		t.result = &l.result
+		t.tr.finish(t.result)
+		return true
 	}
-	t.result = r
-	t.tr.finish(r)
-	t.close(p)
-}
-
-func (t *turn) close(p *process) {
-	p.detach()
-	close(t.over)
+	return false
 }
 
 // request asks the host and gives its answer to then, on a goroutine that ends

@@ -1,0 +1,264 @@
+package claudecode_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"innerd/backends"
+	"innerd/backends/backendtest"
+	"innerd/events"
+)
+
+const userLine = `"type":"user"`
+
+func run(t *testing.T, c backends.Conversation, turn backendtest.Turn, set backends.Settings) ([]events.Event, backends.Outcome, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	return runIn(ctx, t, c, turn, set, func() { cancel(backends.ErrCanceled) })
+}
+
+func runIn(ctx context.Context, t *testing.T, c backends.Conversation, turn backendtest.Turn, set backends.Settings, onCancel func()) ([]events.Event, backends.Outcome, error) {
+	t.Helper()
+	rec := backendtest.NewRecorder(turn, nil, onCancel)
+	set.Interactive = turn.Interactive
+	out, err := c.Run(ctx, backends.Input{Parts: []events.Part{events.Text(orText(turn.Prompt, "Go."))}, Set: set}, rec)
+	rec.Close()
+	return rec.Events(), out, err
+}
+
+func orText(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// texts are the whole messages.
+func texts(evs []events.Event) []string {
+	sums := map[string]string{}
+	var out []string
+	for _, e := range evs {
+		switch d := e.Data.(type) {
+		case events.MessageDelta:
+			sums[d.MessageID] += d.Delta
+		case events.Message:
+			out = append(out, sums[d.MessageID])
+		}
+	}
+	return out
+}
+
+func class(err error) string {
+	var e *backends.Error
+	if errors.As(err, &e) {
+		return e.Type
+	}
+	return ""
+}
+
+func TestLaunch(t *testing.T) {
+	t.Setenv("A_SECRET_OF_THE_SERVER", "x")
+	f := openFake(t, false, "", act{Expect: userLine}, say("hello"), act{Print: okResult}, act{Drain: true})
+	evs, out, err := run(t, f, backendtest.Turn{}, backends.Settings{System: "Be kind.", MaxTurns: 7})
+	if err != nil || out.Reason != backends.ReasonEndTurn || !out.Stored {
+		t.Fatal(out, err)
+	}
+	if got := texts(evs); !slices.Equal(got, []string{"hello"}) {
+		t.Error(got)
+	}
+	l := f.launches(t)[0]
+	if l.Key != "sk-secret-of-the-test" {
+		t.Errorf("the key came as %q", l.Key)
+	}
+	if s := strings.Join(append(l.Args, l.Env...), "\n"); strings.Contains(s, "sk-secret") || strings.Contains(s, "A_SECRET") {
+		t.Errorf("a secret is in the arguments or the environment:\n%s", s)
+	}
+	for _, want := range [][]string{
+		{"--setting-sources", ""}, {"--strict-mcp-config"}, {"--permission-prompt-tool", "stdio"},
+		{"--system-prompt-snapshot", "off"}, {"--max-turns", "7"}, {"--session-id", f.saved[0].ID}, {"--include-partial-messages"},
+	} {
+		if i := slices.Index(l.Args, want[0]); i < 0 || !slices.Equal(l.Args[i:i+len(want)], want) {
+			t.Errorf("%q is not among %q", want, l.Args)
+		}
+	}
+	for _, want := range []string{
+		"CLAUDE_CONFIG_DIR=" + f.home + "/claude", "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR=3", "ANTHROPIC_BASE_URL=http://127.0.0.1:9",
+		"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1", "CLAUDE_CODE_MAX_RETRIES=3", "CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST=1", "DISABLE_AUTOUPDATER=1",
+	} {
+		if !slices.Contains(l.Env, want) {
+			t.Errorf("%s is not in the environment", want)
+		}
+	}
+	u := evs[len(evs)-1].Data.(events.Usage)
+	if *u.InputTokens != 1 || *u.OutputTokens != 2 || *u.Cost != 0.5 || u.Model != "claude-x" {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+func TestOddOutput(t *testing.T) {
+	f := openFake(t, false, "",
+		act{Raw: "\n\xff\xfe not json\n"}, act{Expect: userLine},
+		act{Raw: "warning: something\n[1,2]\n"}, act{Print: `{"type":"a_new_type","data":{"x":[1]}}`},
+		act{Print: `{"type":"system","subtype":"news","status":{"deep":1}}`},
+		act{Slow: `{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"in pieces ü"},{"type":"hologram"}],"novel":7},"extra":{}}`},
+		act{Print: `{"type":"control_request","request_id":"x1","request":{"subtype":"dance"}}`},
+		act{Expect: `"subtype":"error"`},
+		act{Print: `{"type":"control_request","request_id":"x2","request":{"subtype":"hook_callback","input":{"tool_name":"Bash"}}}`},
+		act{Expect: `"permissionDecision":"ask"`},
+		act{Print: `{"type":"control_request","request_id":"x3","request":{"subtype":"hook_callback","input":{"tool_name":"mcp__host__x"}}}`},
+		act{Expect: `"permissionDecision":"allow"`},
+		act{Print: `{"type":"result","is_error":false,"origin":{"kind":"task-notification"},"model_usage_since_last_result":{"claude-x":{"inputTokens":5}}}`},
+		say("the end"), act{Print: okResult}, act{Drain: true})
+	evs, _, err := run(t, f, backendtest.Turn{}, backends.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := texts(evs); !slices.Equal(got, []string{"in pieces üthe end"}) {
+		t.Errorf("%q", got)
+	}
+	notices := 0
+	for _, e := range evs {
+		if s, ok := e.Data.(events.Status); ok && s.State == events.StateNotice {
+			notices++
+		}
+	}
+	if notices < 2 || notices > 3 { // the first line may have come before the turn
+		t.Errorf("%d notices", notices)
+	}
+	if u := evs[len(evs)-1].Data.(events.Usage); *u.InputTokens != 6 {
+		t.Errorf("the other result is not counted: %d", *u.InputTokens)
+	}
+}
+
+func TestCrashInTurn(t *testing.T) {
+	f := openFake(t, false, "", act{Expect: userLine}, say("I am"), act{Stderr: "out of luck"}, act{Exit: exit(3)})
+	began := time.Now()
+	evs, _, err := run(t, f, backendtest.Turn{}, backends.Settings{})
+	var e *backends.Error
+	if !errors.As(err, &e) || e.Type != events.ErrBackendCrashed || e.Exit == nil || e.Exit.Code != 3 || !strings.Contains(e.Exit.StderrTail, "out of luck") {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %v to tell", took)
+	}
+	if m, ok := evs[len(evs)-1].Data.(events.Message); !ok || !m.Partial {
+		t.Errorf("the message was not closed as partial: %+v", evs[len(evs)-1])
+	}
+	<-f.Done()
+	if _, _, err := run(t, f, backendtest.Turn{}, backends.Settings{}); class(err) != events.ErrBackendCrashed {
+		t.Error(err)
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	for _, c := range []struct{ stderr, class string }{
+		{"error: unknown option '--strange'", events.ErrInvalidRequest},
+		{"libc is missing", events.ErrBackendUnavailable},
+		{"Not logged in · Please run /login", events.ErrAuth},
+	} {
+		f := openFake(t, true, "", act{Expect: "initialize"}, act{Stderr: c.stderr}, act{Exit: exit(1)})
+		_, _, err := run(t, f, backendtest.Turn{}, backends.Settings{})
+		if class(err) != c.class || !strings.Contains(err.Error(), c.stderr) {
+			t.Errorf("%s: %v", c.stderr, err)
+		}
+		select {
+		case <-f.Done(): // nothing was sent: the conversation is as good as new
+			t.Errorf("%s: the conversation is over", c.stderr)
+		default:
+		}
+	}
+	f := openFake(t, true, "", act{Expect: "initialize"},
+		act{Print: `{"type":"control_response","response":{"subtype":"error","request_id":"{{req}}","error":"no such hook"}}`}, act{Drain: true})
+	if _, _, err := run(t, f, backendtest.Turn{}, backends.Settings{}); class(err) != events.ErrInvalidRequest {
+		t.Error(err)
+	}
+}
+
+func TestLostSession(t *testing.T) {
+	lost := []act{
+		{Expect: "initialize"},
+		{Print: `{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["No conversation found with session ID: x"]}`},
+		{Exit: exit(1)},
+	}
+	const session = "52345678-1234-4234-8234-123456789abc"
+	f := openFake(t, true, session, lost...)
+	evs, _, err := run(t, f, backendtest.Turn{}, backends.Settings{})
+	if !errors.Is(err, backends.ErrNewSession) || len(evs) > 0 {
+		t.Error(err, len(evs))
+	}
+	if l := f.launches(t); !slices.Contains(l[0].Args, "--resume") {
+		t.Errorf("%q", l[0].Args)
+	}
+}
+
+func TestClaudeThatDoesNotStop(t *testing.T) {
+	f := openFake(t, false, "", act{Expect: userLine}, say("one"), say("two"), act{Hang: true})
+	began := time.Now()
+	_, _, err := run(t, f, backendtest.Turn{Host: backendtest.Host{Cancel: backendtest.Cancel{On: events.TypeMessageDelta}}}, backends.Settings{})
+	if !errors.Is(err, backends.ErrCanceled) {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	<-f.Done()
+}
+
+func TestCancelWhileStarting(t *testing.T) {
+	f := openFake(t, true, "", act{Expect: "initialize"}, act{Hang: true})
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, backends.ErrDeadline)
+	defer cancel()
+	evs, _, err := runIn(ctx, t, f, backendtest.Turn{}, backends.Settings{}, nil)
+	if !errors.Is(err, backends.ErrDeadline) || len(evs) > 0 {
+		t.Error(err, evs)
+	}
+	// The next run starts it again.
+	f.write(t, append(append([]act(nil), ready...), act{Expect: userLine}, say("now"), act{Print: okResult}, act{Drain: true}))
+	evs, _, err = run(t, f, backendtest.Turn{}, backends.Settings{})
+	if err != nil || !slices.Equal(texts(evs), []string{"now"}) {
+		t.Error(err, texts(evs))
+	}
+}
+
+func TestWithdrawnPermission(t *testing.T) {
+	f := openFake(t, false, "", act{Expect: userLine},
+		act{Print: `{"type":"control_request","request_id":"p1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"},"tool_use_id":"t1"}}`},
+		act{Print: `{"type":"control_cancel_request","request_id":"p1"}`},
+		say("never mind"), act{Print: okResult}, act{Expect: userLine}, // no answer comes in between
+		say("next"), act{Print: okResult}, act{Drain: true})
+	evs, _, err := run(t, f, backendtest.Turn{}, backends.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outcome string
+	for _, e := range evs {
+		if r, ok := e.Data.(events.PermissionResolved); ok {
+			outcome = r.Outcome
+		}
+	}
+	if outcome != events.OutcomeCanceled {
+		t.Errorf("the withdrawn request was %q", outcome)
+	}
+	if _, _, err := run(t, f, backendtest.Turn{}, backends.Settings{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCloseBesideRun(t *testing.T) {
+	f := openFake(t, false, "", act{Expect: userLine}, say("one"), act{Hang: true})
+	closed := make(chan error, 1)
+	_, _, err := runIn(t.Context(), t, f, backendtest.Turn{Host: backendtest.Host{Cancel: backendtest.Cancel{On: events.TypeMessageDelta}}}, backends.Settings{}, func() {
+		go func() { closed <- f.Close(context.Background()) }() // ends with the child
+	})
+	if err == nil {
+		t.Error("the run completed")
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,3 @@
+package claudecode_test
+
+func proxy() int { return 99 }
