@@ -96,9 +96,12 @@ type Conversations struct {
 	Conversations []Conversation `json:"conversations"`
 }
 
-// Decode reads the body of a Cancel, Reply, Answer or ToolResult. A fault is a
+// Body is a Cancel, Reply, Answer or ToolResult.
+type Body interface{ decode(object) error }
+
+// Decode reads a body. A fault is a
 // *FieldError, or the error of a body that is not JSON. An empty body is {}.
-func Decode(body []byte, v interface{ decode(object) error }) error {
+func Decode(body []byte, v Body) error {
 	switch kind(body) {
 	case 0:
 		return v.decode(nil)

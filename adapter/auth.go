@@ -1,0 +1,111 @@
+package adapter
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// DefaultOwner owns what is done on an open server, and with the server's own
+// token.
+const DefaultOwner = "default"
+
+// Key lets its holder act as Owner. It does not hold the secret.
+type Key struct {
+	Owner string
+	hash  [sha256.Size]byte
+}
+
+// NewKey makes the key of an owner. An empty owner is made from the secret.
+func NewKey(owner, secret string) Key {
+	k := Key{Owner: owner, hash: sha256.Sum256([]byte(secret))}
+	if owner == "" {
+		k.Owner = "k-" + hex.EncodeToString(k.hash[:6])
+	}
+	return k
+}
+
+// String keeps what is known of the secret out of logs.
+func (k Key) String() string { return "[key of " + k.Owner + "]" }
+
+var ownerName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// ParseKeys reads a comma list of secrets and name:secret.
+func ParseKeys(list string) []Key { return parseKeys(strings.Split(list, ","), true) }
+
+// ParseSecrets reads a comma list of secrets, in which a colon means nothing.
+func ParseSecrets(list string) []Key { return parseKeys(strings.Split(list, ","), false) }
+
+// ReadKeyFile reads secrets and name:secret, one a line.
+func ReadKeyFile(path string) ([]Key, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("key file: %w", err)
+	}
+	return parseKeys(strings.Split(string(data), "\n"), true), nil
+}
+
+// parseKeys trims entries and skips empty ones. An entry whose part before the
+// colon can be no name is a secret with a colon in it.
+func parseKeys(entries []string, named bool) []Key {
+	var keys []Key
+	for _, e := range entries {
+		e = strings.TrimSpace(e)
+		if e == "" {
+			continue
+		}
+		name, secret, ok := strings.Cut(e, ":")
+		if named && ok && secret != "" && ownerName.MatchString(name) {
+			keys = append(keys, NewKey(name, secret))
+			continue
+		}
+		keys = append(keys, NewKey("", e))
+	}
+	return keys
+}
+
+type ownerKey struct{}
+
+// Owner is whose key the request was made with.
+func Owner(ctx context.Context) string {
+	owner, _ := ctx.Value(ownerKey{}).(string)
+	return owner
+}
+
+// authenticate puts the owner into the request's context.
+func (s *Server) authenticate(r *http.Request) (*http.Request, error) {
+	owner := DefaultOwner
+	if !s.opt.Open {
+		found, ok := s.ownerOf(r.Header.Get("Authorization"))
+		if !ok && !openPath(r.URL.Path) {
+			return r, errUnauthorized
+		}
+		owner = found
+	}
+	return r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner)), nil
+}
+
+// ownerOf compares with every key, so that the time it takes tells nothing.
+func (s *Server) ownerOf(header string) (owner string, ok bool) {
+	scheme, secret, _ := strings.Cut(header, " ")
+	secret = strings.TrimSpace(secret)
+	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
+		return "", false
+	}
+	hash := sha256.Sum256([]byte(secret))
+	for _, k := range s.keys {
+		if subtle.ConstantTimeCompare(hash[:], k.hash[:]) == 1 && !ok {
+			owner, ok = k.Owner, true
+		}
+	}
+	return owner, ok
+}
+
+// openPath reports whether a path needs no key.
+func openPath(path string) bool { return probe(path) || strings.HasPrefix(path, "/.well-known/") }

@@ -1,0 +1,60 @@
+package adapter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+const (
+	firstBuffer = 64 << 10 // a Content-Length is only a promise
+	drainLimit  = 32 << 20 // of a body that is too large, so that its sender reads the answer
+	drainTime   = 2 * time.Second
+)
+
+// readBody reads a request's body, at most the limit, and gives up when it
+// stops coming.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limit := s.opt.BodyLimit
+	rc := http.NewResponseController(w)
+	if r.ContentLength > limit {
+		return nil, s.tooLarge(w, r)
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, max(bytes.MinRead, min(r.ContentLength+bytes.MinRead, firstBuffer))))
+	for {
+		_ = rc.SetReadDeadline(time.Now().Add(s.opt.ReadProgress))
+		_, err := io.CopyN(buf, r.Body, min(1<<20, limit+1-int64(buf.Len())))
+		if int64(buf.Len()) > limit {
+			return nil, s.tooLarge(w, r)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			// The watch for a client that is gone reads too, and must not run
+			// into the deadline of the body.
+			_ = rc.SetReadDeadline(time.Time{})
+			return buf.Bytes(), nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			w.Header().Set("Connection", "close") // the rest would be taken for a request
+			return nil, errSlowBody
+		case err != nil:
+			return nil, &bodyError{err}
+		}
+	}
+}
+
+// tooLarge reads on for a while: many clients only look for an answer when
+// they have sent everything.
+func (s *Server) tooLarge(w http.ResponseWriter, r *http.Request) error {
+	rc := http.NewResponseController(w)
+	w.Header().Set("Connection", "close")
+	if r.Header.Get("Expect") == "" { // who expects a 100 has not begun to send
+		_ = rc.SetReadDeadline(time.Now().Add(drainTime))
+		_, _ = io.CopyN(io.Discard, r.Body, drainLimit)
+	}
+	_ = rc.SetReadDeadline(time.Now())
+	return fmt.Errorf("%w: more than %d bytes", errTooLarge, s.opt.BodyLimit)
+}

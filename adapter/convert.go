@@ -1,0 +1,264 @@
+package adapter
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+	"time"
+
+	"innerd/adapter/api"
+	"innerd/backends"
+	"innerd/events"
+	"innerd/runs"
+	"innerd/runs/history"
+)
+
+// specOf is the run that a request asks for. body is the request as it came.
+func specOf(req *api.Request, body []byte) (runs.Spec, error) {
+	m := &req.Metadata
+	stored, hash, err := redact(body, m.TaskID != "")
+	if err != nil {
+		return runs.Spec{}, err
+	}
+	spec := runs.Spec{
+		Messages: messagesOf(req), TaskID: m.TaskID, BodyHash: hash, Request: stored,
+		Backend: m.Backend, Source: m.Source, Detach: m.Detach, OnBusy: m.OnBusy,
+		Timeout: duration(m.TimeoutS), InputTimeout: duration(m.InputTimeoutS),
+		FreshSession:  m.ContextReuse != nil && !*m.ContextReuse,
+		ToolCallLimit: m.ToolCallLimit, MaxCostUSD: m.MaxCostUSD,
+		Settings: settingsOf(req), Dir: m.Cwd, AddDirs: m.AddDirs, Env: m.Env,
+		NoProjectDocs: m.ProjectInstructions != nil && !*m.ProjectInstructions,
+		Notes:         m.Notes,
+	}
+	if !req.OwnContext() {
+		spec.ContextID = req.ContextID
+	}
+	if m.DetachGraceS != nil {
+		spec.DetachGrace = max(duration(*m.DetachGraceS), 1) // 0 would be the default
+	}
+	if c := m.Credentials; c != nil {
+		spec.Credential = &backends.Credential{Key: c.APIKey, BaseURL: c.BaseURL, Model: c.Model, Provider: c.Provider}
+	}
+	return spec, nil
+}
+
+func settingsOf(req *api.Request) backends.Settings {
+	m := &req.Metadata
+	set := backends.Settings{
+		Model: m.Model, Effort: m.ReasoningEffort, ThinkingTokens: m.ThinkingTokens, System: m.System,
+		ToolChoice: m.ToolChoice, Schema: m.ResponseFormat, Permission: m.PermissionMode, Interactive: m.Interactive,
+		MaxTurns: m.MaxTurns, Background: m.Background, Options: m.AgentOptions,
+	}
+	if set.System == "" {
+		set.System = systemOf(req.Messages)
+	}
+	for _, t := range m.Tools {
+		set.Tools = append(set.Tools, backends.Tool{
+			Name: t.Name, Description: t.Description, Schema: t.Parameters, Parallel: !t.Serial,
+		})
+	}
+	return set
+}
+
+// systemOf is what the messages of system and developer say, for requests
+// without a system message of their own.
+func systemOf(list []api.Message) string {
+	var parts []string
+	for _, m := range list {
+		if (m.Role == api.RoleSystem || m.Role == api.RoleDeveloper) && strings.TrimSpace(m.Content) != "" {
+			parts = append(parts, m.Content)
+		}
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// duration is a number of seconds; a very large one is a very long time.
+func duration(s float64) time.Duration {
+	const most = float64(math.MaxInt64 / int64(time.Second) / 2)
+	return time.Duration(min(s, most) * float64(time.Second))
+}
+
+func messagesOf(req *api.Request) []history.Message {
+	out := make([]history.Message, 0, len(req.Messages)+1)
+	prompted := false
+	for _, m := range req.Messages {
+		prompted = prompted || m.Role == api.RoleUser
+		out = append(out, messageOf(m))
+	}
+	if q := req.Metadata.Prompt(); !prompted && strings.TrimSpace(req.Metadata.Query) != "" {
+		out = append(out, history.Message{Role: api.RoleUser, Text: q})
+	}
+	return out
+}
+
+func messageOf(m api.Message) history.Message {
+	out := history.Message{
+		Role: m.Role, Text: m.Content, Reasoning: m.Reasoning,
+		ToolName: m.ToolName, ToolCallID: m.ToolCallID, ToolError: m.ToolError, Summary: m.Summary,
+	}
+	for _, c := range m.ToolCalls {
+		out.ToolCalls = append(out.ToolCalls, history.ToolCall(c))
+	}
+	for _, l := range [][]api.Attachment{
+		m.Images, m.Files, m.Audio, m.Videos, m.ImageOutput, m.FileOutput, m.AudioOutput, m.VideoOutput,
+	} {
+		for _, a := range l {
+			out.Attachments = append(out.Attachments, partOf(a))
+			// No agent here hears; but an assistant's text is compared with
+			// what the agent said, and stays as it is.
+			if a.Transcript != "" && m.Role != api.RoleAssistant {
+				out.Text = strings.TrimLeft(out.Text+"\n["+a.Kind+" transcript: "+a.Transcript+"]", "\n")
+			}
+		}
+	}
+	return out
+}
+
+func partOf(a api.Attachment) events.Part {
+	p := events.Part{Type: a.Kind, Name: a.Name, MimeType: a.MimeType, ID: a.ID}
+	for _, name := range []string{a.Filename, a.AltText} {
+		if p.Name == "" {
+			p.Name = name
+		}
+	}
+	switch {
+	case a.Content != "":
+		mime, data, inline := dataURL(a.Content)
+		if !inline {
+			data = base64Of(a.Content, a.Kind)
+		}
+		p.Data, p.MimeType = data, first(p.MimeType, mime, a.DefaultMimeType())
+	case a.FilePath != "":
+		p.Path, p.MimeType = a.FilePath, first(p.MimeType, a.DefaultMimeType())
+	default:
+		if mime, data, ok := dataURL(a.URL); ok {
+			p.Data, p.MimeType = data, first(p.MimeType, mime, a.DefaultMimeType())
+			break
+		}
+		p.URL = a.URL // what loads it also learns the type
+	}
+	return p
+}
+
+func first(words ...string) string {
+	for _, w := range words {
+		if w != "" {
+			return w
+		}
+	}
+	return ""
+}
+
+// dataURL reads data:[type][;base64],…
+func dataURL(s string) (mime, data string, ok bool) {
+	if len(s) < 5 || !strings.EqualFold(s[:5], "data:") {
+		return "", "", false
+	}
+	head, body, found := strings.Cut(s[5:], ",")
+	if !found {
+		return "", "", false
+	}
+	mime, params, _ := strings.Cut(head, ";")
+	if strings.HasSuffix(";"+params, ";base64") {
+		return mime, base64Of(body, ""), true
+	}
+	plain, err := url.PathUnescape(body)
+	if err != nil {
+		plain = body
+	}
+	return mime, base64.StdEncoding.EncodeToString([]byte(plain)), true
+}
+
+// base64Of makes standard base64 of what hosts send: with line ends, without
+// padding, of the URL's alphabet, and for files also the bare text.
+func base64Of(s, kind string) string {
+	if _, err := base64.StdEncoding.DecodeString(s); err == nil {
+		return s
+	}
+	clean := strings.NewReplacer("\n", "", "\r", "", " ", "", "-", "+", "_", "/", "=", "").Replace(s)
+	if _, err := base64.RawStdEncoding.DecodeString(clean); err != nil {
+		if kind == events.PartFile {
+			return base64.StdEncoding.EncodeToString([]byte(s))
+		}
+		return s
+	}
+	return clean + strings.Repeat("=", -len(clean)&3)
+}
+
+// redact is the request as it may be stored, without credentials and without
+// the values of env, and, where asked for, the hash by which a repeated request
+// is known. Credentials do not count in it: a host that comes back may have
+// new ones.
+func redact(body []byte, hashed bool) (stored json.RawMessage, hash string, err error) {
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(body, &top); err != nil {
+		return nil, "", &bodyError{err}
+	}
+	inMetadata(top, "credentials", func(json.RawMessage) json.RawMessage { return nil })
+	if hashed {
+		hash = hashOf(top)
+	}
+	inMetadata(top, "env", func(v json.RawMessage) json.RawMessage {
+		var env map[string]json.RawMessage
+		if json.Unmarshal(v, &env) != nil {
+			return nil
+		}
+		for k := range env {
+			env[k] = json.RawMessage(`""`)
+		}
+		return must(json.Marshal(env))
+	})
+	return must(json.Marshal(top)), hash, nil
+}
+
+// inMetadata replaces a field of a request's metadata.
+func inMetadata(top map[string]json.RawMessage, key string, f func(json.RawMessage) json.RawMessage) {
+	replaceFold(top, "metadata", func(raw json.RawMessage) json.RawMessage {
+		var meta map[string]json.RawMessage
+		if json.Unmarshal(raw, &meta) != nil || meta == nil {
+			return raw
+		}
+		replaceFold(meta, key, f)
+		return must(json.Marshal(meta))
+	})
+}
+
+// replaceFold replaces every value whose name is key in any case; nil drops it.
+func replaceFold(o map[string]json.RawMessage, key string, f func(json.RawMessage) json.RawMessage) {
+	for k, v := range o {
+		if !strings.EqualFold(k, key) {
+			continue
+		}
+		if v = f(v); v == nil {
+			delete(o, k)
+			continue
+		}
+		o[k] = v
+	}
+}
+
+// hashOf does not depend on the order of names or on white space.
+func hashOf(v any) string {
+	raw := must(json.Marshal(v))
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var tree any
+	if err := dec.Decode(&tree); err != nil {
+		panic(fmt.Errorf("hash of a request: %w", err))
+	}
+	sum := sha256.Sum256(must(json.Marshal(tree)))
+	return hex.EncodeToString(sum[:])
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(fmt.Errorf("encode what was just decoded: %w", err))
+	}
+	return b
+}

@@ -1,0 +1,63 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"innerd/events/journal"
+	"innerd/runs"
+	"innerd/toolbridge"
+)
+
+// Runs is what the adapter asks of package runs. FromManager makes it of the
+// real one. Its errors are those of the Manager's methods.
+type Runs interface {
+	Start(ctx context.Context, owner string, spec runs.Spec) (run Run, created bool, err error)
+	Get(owner, id string) (Run, error)
+	List(owner string, q runs.Query) (tasks []runs.Task, next string, err error)
+	Delete(owner, id string) error
+	Conversations(owner string) []runs.ConversationInfo
+	CloseConversation(ctx context.Context, owner, id string) (runs.ConversationInfo, error)
+	Backends(ctx context.Context) []runs.BackendInfo
+	ToolResult(owner, callID string, r toolbridge.Result) toolbridge.Verdict
+	Answer(owner, taskID, requestID string, r toolbridge.Reply) (runs.Task, error)
+	ReplyText(owner, taskID, requestID, text string, metadata json.RawMessage) (runs.Task, error)
+}
+
+// Run is one turn, live or ended.
+type Run interface {
+	ID() string
+	Log() *journal.Log
+	Attach() (detach func())
+	OpenToolRequests() bool
+	Cancel(ctx context.Context, reason string) (ended bool, err error)
+	Done() <-chan struct{}
+	Task() (runs.Task, error)
+	Started() time.Time
+}
+
+// FromManager is a Manager as the adapter sees it.
+func FromManager(m *runs.Manager) Runs { return manager{m} }
+
+type manager struct{ *runs.Manager }
+
+func (m manager) Start(ctx context.Context, owner string, spec runs.Spec) (Run, bool, error) {
+	run, created, err := m.Manager.Start(ctx, owner, spec)
+	if err != nil {
+		return nil, false, err
+	}
+	return run, created, nil
+}
+
+func (m manager) Get(owner, id string) (Run, error) {
+	run, err := m.Manager.Get(owner, id)
+	if err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+func (m manager) ReplyText(owner, taskID, requestID, text string, metadata json.RawMessage) (runs.Task, error) {
+	return m.Manager.ReplyText(owner, taskID, requestID, text, metadata)
+}

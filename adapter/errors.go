@@ -1,0 +1,134 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"innerd/adapter/api"
+	"innerd/backends"
+	"innerd/events/journal"
+	"innerd/runs"
+	"innerd/toolbridge"
+)
+
+var (
+	errUnauthorized = errors.New("a key is needed: Authorization: Bearer <secret>")
+	errNoRoute      = errors.New("no such endpoint")
+	errNoMethod     = errors.New("this endpoint does not know the method")
+	errTooLarge     = errors.New("the body is too large")
+	errUnsupported  = errors.New("not supported yet")
+	errStarting     = errors.New("the server is still starting")
+	errNoBlob       = errors.New("no such blob")
+	errSlowBody     = errors.New("the body did not arrive")
+	errCut          = errors.New("the server cuts its streams")
+	errPanic        = errors.New("a fault in the server, see its log")
+)
+
+// bodyError is a body that is not JSON.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return "the body is not JSON: " + e.err.Error() }
+func (e *bodyError) Unwrap() error { return e.err }
+
+// refusal is a request that comes from where it should not.
+type refusal struct{ why string }
+
+func (e *refusal) Error() string { return e.why }
+
+// statusOf is the one place that knows which error is which status.
+func statusOf(err error) (status int, errorType string) {
+	for _, c := range statuses {
+		if errors.Is(err, c.err) {
+			return c.status, c.errorType
+		}
+	}
+	switch {
+	case as[*api.FieldError](err), as[*backends.FieldError](err), as[*bodyError](err):
+		return http.StatusBadRequest, api.ErrInvalidRequest
+	case as[*refusal](err):
+		return http.StatusForbidden, api.ErrUnauthorized
+	case as[*journal.GoneError](err):
+		return http.StatusGone, api.ErrNotFound
+	case as[*runs.LimitedError](err):
+		return http.StatusServiceUnavailable, api.ErrRateLimit
+	}
+	return http.StatusInternalServerError, api.ErrInternal
+}
+
+// A shutdown and a start that takes too long are 500 and not 503, on which
+// hosts in the field give this server up for five minutes.
+var statuses = []struct {
+	err       error
+	status    int
+	errorType string
+}{
+	{errUnauthorized, http.StatusUnauthorized, api.ErrUnauthorized},
+	{errNoRoute, http.StatusNotFound, api.ErrNotFound},
+	{errNoMethod, http.StatusMethodNotAllowed, api.ErrUnsupported},
+	{errTooLarge, http.StatusRequestEntityTooLarge, api.ErrTooLarge},
+	{errUnsupported, http.StatusNotImplemented, api.ErrUnsupported},
+	{errSlowBody, http.StatusRequestTimeout, api.ErrInvalidRequest},
+	{errNoBlob, http.StatusNotFound, api.ErrNotFound},
+	{runs.ErrNotFound, http.StatusNotFound, api.ErrNotFound},
+	{toolbridge.ErrNotFound, http.StatusNotFound, api.ErrNotFound},
+	{toolbridge.ErrAnswered, http.StatusConflict, api.ErrConflict},
+	{toolbridge.ErrInvalid, http.StatusBadRequest, api.ErrInvalidRequest},
+	{runs.ErrConflict, http.StatusConflict, api.ErrConflict},
+	{runs.ErrRunning, http.StatusConflict, api.ErrConflict},
+	{runs.ErrEnded, http.StatusConflict, api.ErrConflict},
+	{runs.ErrBusy, http.StatusConflict, api.ErrBusy},
+	{runs.ErrDraining, http.StatusInternalServerError, api.ErrShutdown},
+	{errStarting, http.StatusInternalServerError, api.ErrInternal},
+}
+
+func as[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}
+
+// fail answers with an error, and logs those that are the server's own fault.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && errors.Is(err, context.Cause(r.Context())) {
+		return // nobody is there to read it
+	}
+	status, errorType := statusOf(err)
+	if status == http.StatusInternalServerError && errorType == api.ErrInternal {
+		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	body := api.Error{Detail: err.Error(), ErrorType: errorType}
+	var limited *runs.LimitedError
+	var gone *journal.GoneError
+	switch {
+	case errors.As(err, &limited):
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(limited.RetryAfter.Seconds())))))
+	case errors.As(err, &gone):
+		writeJSON(w, status, api.Gone{Error: body, Oldest: gone.Oldest, Latest: gone.Latest})
+		return
+	case status == http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	writeJSON(w, status, body)
+}
+
+// answerTime is how long a reader may take for an answer that is no stream.
+const answerTime = 2 * time.Minute
+
+// writeJSON answers with one JSON value.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Errorf("answer: %w", err)) // an answer of ours that is no JSON is a fault of ours
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(status)
+	_, _ = w.Write(data) // a reader that is gone has no use for the error
+}

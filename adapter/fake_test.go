@@ -1,0 +1,440 @@
+package adapter_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"innerd/adapter"
+	"innerd/adapter/api"
+	"innerd/backends"
+	"innerd/events"
+	"innerd/events/journal"
+	"innerd/runs"
+	"innerd/toolbridge"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(int) { http.DefaultClient.CloseIdleConnections() }))
+}
+
+// fake is a domain over a real log; the test plays the agent.
+type fake struct {
+	store   *journal.Store
+	started chan *fakeRun
+
+	mu       sync.Mutex
+	runs     map[string]*fakeRun
+	specs    []runs.Spec
+	startErr error
+	onStart  func()
+	answers  []any
+	err      error // of every other call
+	verdict  toolbridge.Verdict
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	store, err := journal.Open(t.TempDir(), &journal.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return &fake{store: store, started: make(chan *fakeRun, 16), runs: map[string]*fakeRun{}}
+}
+
+func (f *fake) Start(_ context.Context, owner string, spec runs.Spec) (adapter.Run, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.onStart != nil {
+		f.onStart()
+	}
+	if f.startErr != nil {
+		return nil, false, f.startErr
+	}
+	if r := f.runs[spec.TaskID]; r != nil {
+		if r.hash != spec.BodyHash {
+			return nil, false, runs.ErrConflict
+		}
+		return r, false, nil
+	}
+	f.specs = append(f.specs, spec)
+	id := spec.TaskID
+	if id == "" {
+		id = fmt.Sprintf("task-%04d", len(f.specs))
+	}
+	log, err := f.store.Create(journal.RunMeta{ID: id, Owner: owner, ContextID: spec.ContextID, Backend: "fake", Created: time.Now(), Request: spec.Request})
+	if err != nil {
+		return nil, false, err
+	}
+	r := &fakeRun{log: log, hash: spec.BodyHash, began: time.Now(), attached: make(chan int, 64), canceled: make(chan string, 4)}
+	f.runs[id] = r
+	if _, err := log.Append(events.TaskID{TaskID: id, ContextID: spec.ContextID, Backend: "fake"}); err != nil {
+		return nil, false, err
+	}
+	f.started <- r
+	return r, true, nil
+}
+
+func (f *fake) Get(owner, id string) (adapter.Run, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.runs[id]
+	if r == nil || r.log.Meta().Owner != owner {
+		return nil, runs.ErrNotFound
+	}
+	return r, nil
+}
+
+func (f *fake) note(v any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers = append(f.answers, v)
+	return f.err
+}
+
+func (f *fake) last() any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.answers) == 0 {
+		return nil
+	}
+	return f.answers[len(f.answers)-1]
+}
+
+func (f *fake) spec(t *testing.T) runs.Spec {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.specs) == 0 {
+		t.Fatal("nothing was started")
+	}
+	return f.specs[len(f.specs)-1]
+}
+
+func (f *fake) List(owner string, q runs.Query) ([]runs.Task, string, error) {
+	if err := f.note(q); err != nil {
+		return nil, "", err
+	}
+	return []runs.Task{{ID: "t1", Owner: owner, State: "completed"}}, "next", nil
+}
+
+func (f *fake) Delete(owner, id string) error {
+	if _, err := f.Get(owner, id); err != nil {
+		return err
+	}
+	return f.note("delete " + id)
+}
+
+func (f *fake) Conversations(owner string) []runs.ConversationInfo {
+	return []runs.ConversationInfo{{ID: "conv1", ContextID: "c " + owner, Backend: "fake", State: "idle"}}
+}
+
+func (f *fake) CloseConversation(_ context.Context, _, id string) (runs.ConversationInfo, error) {
+	if id != "conv1" {
+		return runs.ConversationInfo{}, runs.ErrNotFound
+	}
+	return runs.ConversationInfo{ID: id, State: "cold"}, f.note("close " + id)
+}
+
+func (f *fake) Backends(context.Context) []runs.BackendInfo {
+	return []runs.BackendInfo{{Name: "fake", Status: backends.Status{Usable: true, Version: "1", Capabilities: backends.Capabilities{Tools: true}}}}
+}
+
+func (f *fake) ToolResult(owner, id string, r toolbridge.Result) toolbridge.Verdict {
+	_ = f.note([]any{owner, id, r})
+	return f.verdict
+}
+
+func (f *fake) Answer(_, id, request string, r toolbridge.Reply) (runs.Task, error) {
+	return runs.Task{ID: id}, f.note([]any{request, r})
+}
+
+func (f *fake) ReplyText(_, id, request, text string, _ json.RawMessage) (runs.Task, error) {
+	return runs.Task{ID: id}, f.note([]any{request, text})
+}
+
+type fakeRun struct {
+	log      *journal.Log
+	hash     string
+	began    time.Time
+	open     atomic.Bool
+	attached chan int // +1, -1
+	canceled chan string
+	slow     bool // a cancel does not end in time
+	taskErr  error
+}
+
+func (r *fakeRun) ID() string             { return r.log.ID() }
+func (r *fakeRun) Log() *journal.Log      { return r.log }
+func (r *fakeRun) OpenToolRequests() bool { return r.open.Load() }
+func (r *fakeRun) Done() <-chan struct{}  { return r.log.Done() }
+func (r *fakeRun) Started() time.Time     { return r.began }
+
+func (r *fakeRun) Attach() func() {
+	r.attached <- 1
+	return func() { r.attached <- -1 }
+}
+
+func (r *fakeRun) Cancel(_ context.Context, reason string) (bool, error) {
+	if _, ended := r.log.Ended(); ended {
+		return true, runs.ErrEnded
+	}
+	r.canceled <- reason
+	return !r.slow, nil
+}
+
+func (r *fakeRun) Task() (runs.Task, error) {
+	t := runs.Task{ID: r.ID(), ContextID: r.log.Meta().ContextID, Backend: "fake", State: "working", LastEventID: r.log.Last()}
+	for e, err := range r.log.Snapshot(0, nil) {
+		if err != nil {
+			return t, err
+		}
+		switch d := e.Data.(type) {
+		case events.Message:
+			t.Messages = append(t.Messages, d)
+		case events.Error:
+			t.Error = &d
+		case events.End:
+			t.State, t.Reason = d.State, d.Reason
+		}
+	}
+	return t, r.taskErr
+}
+
+// say appends events; end ends the run with them.
+func (r *fakeRun) say(t testing.TB, list ...events.Data) {
+	t.Helper()
+	for _, d := range list {
+		if _, err := r.log.Append(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (r *fakeRun) end(t testing.TB, list ...events.Data) {
+	t.Helper()
+	list = append(list, events.Usage{Model: "m"}, events.End{State: events.Completed, Reason: "end_turn"})
+	if err := r.log.End(list, journal.RunEnd{State: events.Completed, Ended: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func delta(s string) events.Data { return events.MessageDelta{Delta: s, MessageID: "m1"} }
+
+// server is a server under test with its own listener.
+type server struct {
+	*httptest.Server
+	adapter *adapter.Server
+	fake    *fake
+	key     string
+}
+
+func serve(t *testing.T, change func(*adapter.Options)) *server {
+	t.Helper()
+	f := newFake(t)
+	opt := adapter.Options{Runs: f, Open: true, Version: "test", Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&opt)
+	}
+	a, err := adapter.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{Server: httptest.NewServer(a.Handler()), adapter: a, fake: f}
+	s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return errors.New("redirected") }
+	t.Cleanup(func() {
+		a.Cut()
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+func (s *server) request(t *testing.T, method, path, body string, header ...string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.key != "" {
+		req.Header.Set("Authorization", "Bearer "+s.key)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	return req
+}
+
+func (s *server) do(t *testing.T, method, path, body string, header ...string) *http.Response {
+	t.Helper()
+	res, err := s.Client().Do(s.request(t, method, path, body, header...))
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	return res
+}
+
+// call does a request and reads the whole answer.
+func (s *server) call(t *testing.T, method, path, body string, header ...string) (int, string) {
+	t.Helper()
+	res := s.do(t, method, path, body, header...)
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return res.StatusCode, string(data)
+}
+
+// fails asserts an error answer: status, error_type, and words in detail.
+func (s *server) fails(t *testing.T, method, path, body string, status int, errorType, words string, header ...string) {
+	t.Helper()
+	res := s.do(t, method, path, body, header...)
+	data, _ := io.ReadAll(res.Body)
+	var e api.Error
+	if err := json.Unmarshal(data, &e); err != nil {
+		t.Errorf("%s %s: %s is no JSON: %v", method, path, data, err)
+		return
+	}
+	if res.StatusCode != status || e.ErrorType != errorType || !strings.Contains(e.Detail, words) || e.Detail == "" {
+		t.Errorf("%s %s: %d %s, want %d %s %q", method, path, res.StatusCode, data, status, errorType, words)
+	}
+	if ct := res.Header.Get("Content-Type"); ct != "application/json" {
+		t.Errorf("%s %s: Content-Type %q", method, path, ct)
+	}
+	if v := res.Header.Get("A2A-Version"); v != "0.3.0" {
+		t.Errorf("%s %s: A2A-Version %q", method, path, v)
+	}
+}
+
+// reader reads a stream's frames.
+type reader struct {
+	t    *testing.T
+	body *bufio.Reader
+	res  *http.Response
+}
+
+type frame struct {
+	id   string
+	data string
+	typ  string
+}
+
+func (s *server) stream(t *testing.T, method, path, body string, header ...string) *reader {
+	t.Helper()
+	res := s.do(t, method, path, body, header...)
+	if res.StatusCode != http.StatusOK {
+		data, _ := io.ReadAll(res.Body)
+		t.Fatalf("%s %s: %d %s", method, path, res.StatusCode, data)
+	}
+	return &reader{t: t, body: bufio.NewReaderSize(res.Body, 64<<10), res: res}
+}
+
+func (r *reader) next() (frame, error) {
+	var f frame
+	for {
+		line, err := r.body.ReadString('\n')
+		if err != nil {
+			return f, err
+		}
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "":
+			var e struct {
+				Type string `json:"type"`
+			}
+			_ = json.Unmarshal([]byte(f.data), &e)
+			f.typ = e.Type
+			return f, nil
+		case strings.HasPrefix(line, "id: "):
+			f.id = line[4:]
+		case strings.HasPrefix(line, "data: "):
+			f.data = line[6:]
+		default:
+			r.t.Errorf("a line that hosts do not know: %q", line)
+		}
+	}
+}
+
+// want reads the next frame and asserts its type.
+func (r *reader) want(typ string) frame {
+	r.t.Helper()
+	f, err := r.next()
+	if err != nil || f.typ != typ {
+		r.t.Fatalf("%+v %v, want %s", f, err, typ)
+	}
+	return f
+}
+
+// rest reads to the end of the body.
+func (r *reader) rest() (list []frame, err error) {
+	for {
+		f, err := r.next()
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return list, err
+		}
+		list = append(list, f)
+	}
+}
+
+// finish asserts that the stream ends as it should.
+func (r *reader) finish() []frame {
+	r.t.Helper()
+	list, err := r.rest()
+	if err != nil || len(list) == 0 || list[len(list)-1].data != "[DONE]" {
+		r.t.Fatalf("the end: %+v %v", list, err)
+	}
+	return list[:len(list)-1]
+}
+
+func types(list []frame) string {
+	var out []string
+	for _, f := range list {
+		out = append(out, f.typ)
+	}
+	return strings.Join(out, " ")
+}
+
+// journalFrames is the log as its frames should look.
+func journalFrames(t *testing.T, log *journal.Log) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	c, err := log.Follow(0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for {
+		b, err := c.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return buf.Bytes()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range b.Frames() {
+			buf.Write(f)
+		}
+	}
+}

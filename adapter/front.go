@@ -1,0 +1,83 @@
+package adapter
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"innerd/adapter/api"
+)
+
+// front is what every request passes before it is routed.
+func (s *Server) front(next http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A deadline of the request before, on the same connection, is over.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		w.Header().Set("A2A-Version", api.Version)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		r = withoutTrailingSlash(r)
+		if v := strings.TrimSpace(r.Header.Get("A2A-Version")); v != "" && !slices.Contains(api.SupportedVersions(), v) {
+			s.refuseVersion(w, v)
+			return
+		}
+		if err := s.hosts.check(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		// A browser tells where a page comes from that calls; such a page, of
+		// another site, has no business with a server that may be open.
+		if err := crossOrigin.Check(r); err != nil {
+			s.fail(w, r, &refusal{"a page of another site may not call this server"})
+			return
+		}
+		if r.Method == http.MethodOptions {
+			w.Header().Set("Allow", "GET, HEAD, POST, DELETE, OPTIONS")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		r, err := s.authenticate(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withoutTrailingSlash serves a path that ends in slashes as the one without:
+// a redirect is a failure to hosts.
+func withoutTrailingSlash(r *http.Request) *http.Request {
+	p := r.URL.Path
+	if len(p) < 2 || p[len(p)-1] != '/' {
+		return r
+	}
+	p = "/" + strings.Trim(p, "/")
+	r2 := *r
+	r2.URL = &url.URL{}
+	*r2.URL = *r.URL
+	r2.URL.Path, r2.URL.RawPath = p, ""
+	return &r2
+}
+
+// refuseVersion answers in JSON-RPC, which is what a client that sends
+// A2A-Version expects.
+func (s *Server) refuseVersion(w http.ResponseWriter, v string) {
+	type rpcError struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Data    any    `json:"data"`
+	}
+	writeJSON(w, http.StatusBadRequest, struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   rpcError        `json:"error"`
+	}{"2.0", json.RawMessage("null"), rpcError{
+		Code:    -32009,
+		Message: "A2A-Version " + v + " is not supported; these are: " + strings.Join(api.SupportedVersions(), ", "),
+		Data:    map[string]any{"requested": v, "supported": api.SupportedVersions()},
+	}})
+}

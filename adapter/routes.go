@@ -1,0 +1,115 @@
+package adapter
+
+import (
+	"errors"
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+)
+
+// handler is an endpoint. The error it returns becomes the answer.
+type handler func(*gin.Context) error
+
+func (s *Server) routes() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode) // the default one prints routes on stdout
+	g := gin.New()
+	g.RedirectTrailingSlash, g.RedirectFixedPath = false, false
+	g.HandleMethodNotAllowed = true
+	g.RemoveExtraSlash = true
+	g.ForwardedByClientIP = false
+	g.Use(s.recovered)
+	g.NoRoute(s.serve(func(*gin.Context) error { return errNoRoute }))
+	g.NoMethod(s.serve(func(*gin.Context) error { return errNoMethod }))
+
+	for path, h := range map[string]handler{
+		"/health":                      s.getHealth,
+		"/ready":                       s.getReady,
+		"/.well-known/agent-card.json": s.getCard,
+	} {
+		g.GET(path, s.serve(h))
+		g.HEAD(path, s.serve(h))
+	}
+	g.POST(`/message\:stream`, s.serve(s.postStream))
+	g.POST(`/message\:send`, s.serve(s.postSend))
+
+	g.GET("/tasks", s.serve(s.getTasks))
+	g.GET("/tasks/:id", s.serve(s.getTask))
+	g.DELETE("/tasks/:id", s.serve(s.deleteTask))
+	g.POST("/tasks/:id", s.serve(s.postTask))
+	g.GET("/tasks/:id/events", s.serve(s.getEvents))
+	g.GET("/tasks/:id/blobs/:sha", s.serve(s.getBlob))
+	g.POST("/tasks/:id/requests/:request", s.serve(s.postAnswer))
+	g.POST("/tools/:id/result", s.serve(s.postToolResult))
+
+	g.GET("/conversations", s.serve(s.getConversations))
+	g.POST("/conversations/:id", s.serve(s.postConversation))
+	g.GET("/backends", s.serve(s.getBackends))
+	g.GET("/debug/streams", s.serve(s.getStreams))
+	return g
+}
+
+func (s *Server) serve(h handler) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if err := h(c); err != nil {
+			s.fail(c.Writer, c.Request, err)
+		}
+	}
+}
+
+// postTask is /tasks/{id}:verb: a path with a verb is one path to the router.
+func (s *Server) postTask(c *gin.Context) error {
+	id, verb := splitVerb(c.Param("id"))
+	switch verb {
+	case "cancel":
+		return s.cancelTask(c, id)
+	case "reply":
+		return s.replyTask(c, id)
+	case "steer":
+		return s.steerTask(c, id)
+	case "":
+		return errNoMethod // GET and DELETE know the path
+	}
+	return errNoRoute
+}
+
+// postConversation is /conversations/{id}:verb.
+func (s *Server) postConversation(c *gin.Context) error {
+	id, verb := splitVerb(c.Param("id"))
+	switch verb {
+	case "close":
+		return s.closeConversation(c, id)
+	case "compact":
+		return s.compactConversation(c, id)
+	}
+	return errNoRoute
+}
+
+// splitVerb cuts at the last colon.
+func splitVerb(s string) (id, verb string) {
+	if i := strings.LastIndexByte(s, ':'); i >= 0 {
+		return s[:i], s[i+1:]
+	}
+	return s, ""
+}
+
+// recovered answers a panic with 500, or cuts an answer that has begun, and
+// leaves the server as it was.
+func (s *Server) recovered(c *gin.Context) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(http.ErrAbortHandler)
+		}
+		s.log.Error("panic in a handler", "method", c.Request.Method, "path", c.Request.URL.Path, "panic", v, "stack", string(debug.Stack()))
+		if c.Writer.Written() {
+			panic(http.ErrAbortHandler)
+		}
+		s.fail(c.Writer, c.Request, errPanic)
+	}()
+	c.Next()
+}

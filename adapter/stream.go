@@ -1,0 +1,187 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"innerd/events"
+	"innerd/events/journal"
+)
+
+// stream is one reader of one run.
+type stream struct {
+	run       Run
+	cursor    *journal.Cursor
+	out       *pieceWriter
+	heartbeat time.Duration
+	wrote     time.Time // when the last frame or heartbeat was written
+	frame     time.Time // when the last frame was
+	held      bool      // something was written and not flushed
+	buf       []byte
+
+	until   context.Context // ends when the next heartbeat is due, or earlier
+	release context.CancelFunc
+}
+
+var (
+	errHeartbeat = errors.New("time for a heartbeat")
+	errNothing   = errors.New("nothing is there yet")
+)
+
+// noWait is a context that has ended: with it a cursor gives what is there.
+var noWait = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errNothing)
+	return ctx
+}()
+
+// serveStream sends a run's events after an id, live to the end. The answer
+// ends cleanly only when the log has: every other end is an abort, since a
+// clean one means success to hosts.
+func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journal.Filter) error {
+	cursor, err := run.Log().Follow(after, filter)
+	if err != nil {
+		return err
+	}
+	defer cursor.Close()
+	defer s.streams.add(run)()
+
+	h := c.Writer.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	c.Writer.WriteHeader(http.StatusOK)
+	c.Writer.WriteHeaderNow()
+
+	// gin's writer hides the error of a flush.
+	w := http.ResponseWriter(c.Writer)
+	if u, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		w = u.Unwrap()
+	}
+	st := &stream{
+		run: run, cursor: cursor, out: newPieceWriter(w, s.opt.WriteProgress, run.OpenToolRequests),
+		heartbeat: s.opt.Heartbeat, wrote: time.Now(), frame: time.Now(), release: func() {},
+	}
+	defer func() { st.release() }()
+	defer st.out.close()
+	ctx, cancel := context.WithCancelCause(c.Request.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
+	if err := st.pump(ctx); err != nil {
+		if c.Request.Context().Err() == nil {
+			s.log.Info("stream cut", "task", run.ID(), "reason", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// pump writes until the log has ended.
+func (st *stream) pump(ctx context.Context) error {
+	if err := st.out.flush(); err != nil {
+		return err
+	}
+	for {
+		batch, err := st.next(ctx)
+		switch {
+		case err == nil:
+			err = st.frames(batch)
+		case errors.Is(err, errHeartbeat):
+			err = st.beat()
+		case errors.Is(err, io.EOF):
+			return st.send([]byte("data: [DONE]\n\n"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// next waits for events, or until a heartbeat is due. The context with that
+// time is kept while it holds: most batches come long before it.
+func (st *stream) next(ctx context.Context) (journal.Batch, error) {
+	for {
+		if st.until == nil {
+			st.until, st.release = context.WithDeadlineCause(ctx, st.due(), errHeartbeat)
+		}
+		b, err := st.ready()
+		if errors.Is(err, errNothing) {
+			b, err = st.cursor.Next(st.until)
+		}
+		if err == nil || errors.Is(err, io.EOF) || st.until.Err() == nil {
+			return b, err
+		}
+		st.release()
+		st.until = nil
+		if ctx.Err() != nil {
+			return b, context.Cause(ctx)
+		}
+		if !time.Now().Before(st.due()) {
+			return b, errHeartbeat
+		}
+	}
+}
+
+// ready gives what needs no waiting for. Where there is nothing, what was
+// written is flushed: it shall not wait in a buffer while the cursor waits.
+func (st *stream) ready() (journal.Batch, error) {
+	if !st.held {
+		return journal.Batch{}, errNothing
+	}
+	b, err := st.cursor.Next(noWait)
+	if err == nil || !errors.Is(err, errNothing) {
+		return b, err
+	}
+	st.held = false
+	if err := st.out.flush(); err != nil {
+		return b, err
+	}
+	return b, errNothing
+}
+
+// due is when the next heartbeat is.
+func (st *stream) due() time.Time { return st.wrote.Add(st.heartbeat) }
+
+// frames writes a batch, and leaves it to the next wait to flush.
+func (st *stream) frames(b journal.Batch) error {
+	if err := st.out.writeAll(b.Frames()); err != nil {
+		return err
+	}
+	st.held = true
+	st.wrote = time.Now()
+	st.frame = st.wrote
+	return nil
+}
+
+// beat writes a heartbeat: an event, since a host looks for a cancel of its
+// user when one comes, but without an id, since it is in no log.
+func (st *stream) beat() error {
+	now := time.Now()
+	line, err := events.AppendLine(nil, 0, 0, events.Heartbeat{
+		Status:   "waiting",
+		ElapsedS: seconds(now.Sub(st.run.Started())),
+		IdleS:    seconds(now.Sub(st.frame)),
+	})
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	st.buf = append(append(append(st.buf[:0], "data: "...), line...), "\n\n"...)
+	return st.send(st.buf)
+}
+
+func (st *stream) send(frame []byte) error {
+	if err := st.out.write(frame); err != nil {
+		return err
+	}
+	st.wrote, st.held = time.Now(), false
+	return st.out.flush()
+}
+
+// seconds rounds to milliseconds.
+func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
