@@ -279,7 +279,7 @@ func (m *Manager) secondRoad(c *conversation) *backends.MCPEndpoint {
 		c.token = token
 		m.mu.Unlock()
 	}
-	return &backends.MCPEndpoint{URL: m.opt.MCPURL, Token: token}
+	return &backends.MCPEndpoint{URL: m.opt.MCPURL + toolbridge.MCPPath(c.id), Token: token}
 }
 
 // current is the bridge's session of the conversation's run, nil without one.

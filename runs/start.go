@@ -45,6 +45,7 @@ func (m *Manager) Start(ctx context.Context, owner string, spec Spec) (run *Run,
 	if err := m.complete(&spec, backend); err != nil {
 		return nil, false, err
 	}
+	lendAskUser(&spec, backend.Probe(ctx).Capabilities)
 	if err := m.checkLimit(backend.Name(), spec.Credential); err != nil {
 		return nil, false, err
 	}
@@ -137,6 +138,24 @@ func (m *Manager) complete(spec *Spec, b backends.Backend) error {
 		return v.Validate(*set)
 	}
 	return nil
+}
+
+// lendAskUser gives an agent that cannot ask by itself a tool that does, where
+// a user is there. A host's own tool of that name stays the host's.
+func lendAskUser(spec *Spec, can backends.Capabilities) {
+	set := &spec.Settings
+	if !set.Interactive || can.Questions || !can.Tools {
+		return
+	}
+	ask := toolbridge.AskUser()
+	for _, t := range set.Tools {
+		if t.Name == ask.Name {
+			return
+		}
+	}
+	set.Tools = append(set.Tools[:len(set.Tools):len(set.Tools)], backends.Tool{
+		Name: ask.Name, Description: ask.Description, Schema: ask.Schema, Parallel: ask.Parallel,
+	})
 }
 
 func (m *Manager) directories(spec *Spec) error {
