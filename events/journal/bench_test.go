@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"innerd/events"
 	"innerd/events/journal"
@@ -78,6 +80,55 @@ func BenchmarkFollow(b *testing.B) {
 			}
 			b.ReportMetric(float64(frames.Load())/b.Elapsed().Seconds(), "deliveries/s")
 			b.ReportMetric(float64(frames.Load())/float64(batches.Load()), "frames/batch")
+		})
+	}
+}
+
+// BenchmarkLatency is 2,000 events a second to one reader: from before Append
+// to when Next has returned.
+func BenchmarkLatency(b *testing.B) {
+	s := open(b, b.TempDir(), nil)
+	l := create(b, s, "run-0001")
+	c, err := l.Follow(0, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	start := time.Now()
+	sent := make(chan time.Duration, 1)
+	var took []time.Duration
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			if _, err := c.Next(context.Background()); err != nil {
+				return
+			}
+			took = append(took, time.Since(start)-<-sent)
+		}
+	}()
+	for i := 0; i < b.N; i++ {
+		time.Sleep(time.Until(start.Add(time.Duration(i) * 500 * time.Microsecond)))
+		sent <- time.Since(start)
+		say(b, l, delta40)
+	}
+	_ = s.Close()
+	<-done
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e3, "p99-µs")
+}
+
+// BenchmarkRun is a whole short run: begin, three events, end.
+func BenchmarkRun(b *testing.B) {
+	for _, p := range []journal.Policy{journal.FsyncNone, journal.FsyncInterval} {
+		b.Run(string(p), func(b *testing.B) {
+			s := open(b, b.TempDir(), &journal.Options{Fsync: p})
+			for i := 0; b.Loop(); i++ {
+				l := create(b, s, fmt.Sprintf("run-%08d", i))
+				say(b, l, "a")
+				end(b, l)
+			}
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // faults is a file layer that asks a hook before every operation. The hook
 // says how many bytes of a write still go through before its error: all, when
-// there is none.
+// there is none. It syncs nothing: no test cuts the power.
 type faults struct {
 	journal.FS
 	mu   sync.Mutex
@@ -75,7 +75,7 @@ func (f *faults) RemoveAll(name string) error {
 }
 
 func (f *faults) SyncDir(name string) error {
-	return f.do("syncdir", name, func() error { return f.FS.SyncDir(name) })
+	return f.do("syncdir", name, func() error { return nil })
 }
 
 func (f *faults) Lock(name, content string) (io.Closer, error) {
@@ -111,7 +111,7 @@ func (w *faultFile) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func (w *faultFile) Sync() error {
-	return w.f.do("sync", w.name, w.File.Sync)
+	return w.f.do("sync", w.name, func() error { return nil })
 }
 
 func (w *faultFile) Truncate(size int64) error {

@@ -243,7 +243,7 @@ func (l *Log) frameBlock(c *chunk, data []byte, b block) {
 	bad := -1 // the byte that was changed
 	if crc32.Checksum(data, castagnoli) != b.crc {
 		var ok bool
-		if bad, ok = repair(data, b.crc); !ok {
+		if bad, ok = repair(data, b.crc); !ok || !numbered(data, b, bad) {
 			l.frameWreck(c, data, b)
 			return
 		}
@@ -261,26 +261,67 @@ func (l *Log) frameBlock(c *chunk, data []byte, b block) {
 	}
 }
 
-// frameWreck makes the frames of a block with more than one byte changed:
-// lines that are whole count, if it shows which ones are not. If it does not
-// show, none can be trusted.
-func (l *Log) frameWreck(c *chunk, data []byte, b block) {
-	lines := make(map[int64][]byte, b.count)
-	for line := range bytes.SplitSeq(data, newline) {
-		if id, ok := validLine(line); ok && id >= b.first && id < b.next() {
-			lines[id] = line
-		}
-	}
-	if len(lines) == int(b.count) {
-		clear(lines)
-	}
+// numbered says whether the lines of a block are what they should be, but for
+// the one with the byte bad. More than one change may look like another one.
+func numbered(data []byte, b block, bad int) bool {
+	at := 0
 	for id := b.first; id < b.next(); id++ {
-		if line, ok := lines[id]; ok {
+		n := bytes.IndexByte(data[at:], '\n')
+		if n < 0 {
+			return false
+		}
+		if got, ok := validLine(data[at : at+n]); (!ok || got != id) && (bad < at || bad > at+n) {
+			return false
+		}
+		at += n + 1
+	}
+	return at == len(data)
+}
+
+// frameWreck makes the frames of a block with more than one byte changed: those
+// lines that can be trusted, if it shows which ones can't. If it does not
+// show, none can. What is not promised: a second change elsewhere in the
+// block, beside one that shows, that leaves its line an event.
+func (l *Log) frameWreck(c *chunk, data []byte, b block) {
+	lines := trusted(data, b)
+	for id := b.first; id < b.next(); id++ {
+		if line := lines[id-b.first]; line != nil {
 			c.mark(appendFrame(c.buf, id, line), classOf(events.Type(lineType(line))))
 		} else {
 			l.frameDamaged(c, id)
 		}
 	}
+}
+
+// trusted gives the lines of a wrecked block by their place, nil for those
+// that can't be trusted.
+func trusted(data []byte, b block) [][]byte {
+	found := bytes.Split(bytes.TrimSuffix(data, newline), newline)
+	ids := make([]int64, len(found)) // 0: no event of this block
+	inPlace := len(found) == int(b.count)
+	whole := inPlace
+	for i, line := range found {
+		id, ok := validLine(line)
+		if ok && id >= b.first && id < b.next() {
+			ids[i] = id
+		}
+		inPlace = inPlace && (ids[i] == 0 || id == b.first+int64(i))
+		whole = whole && ids[i] != 0
+	}
+	lines := make([][]byte, b.count)
+	if whole && inPlace {
+		return lines
+	}
+	for i, id := range ids {
+		// Where bytes are missing, or too many, two halves may have become one
+		// event: then a line counts only between its neighbours.
+		before := i == 0 && id == b.first || i > 0 && ids[i-1] == id-1 && id > b.first
+		after := i == len(ids)-1 && id == b.next()-1 || i < len(ids)-1 && ids[i+1] == id+1
+		if id != 0 && (inPlace || before && after) {
+			lines[id-b.first] = found[i]
+		}
+	}
+	return lines
 }
 
 func (l *Log) frameDamaged(c *chunk, id int64) {

@@ -145,7 +145,7 @@ func lineID(line []byte) (int64, bool) {
 // validLine says whether line, without its line end, is an event under an id.
 func validLine(line []byte) (int64, bool) {
 	id, ok := lineID(line)
-	return id, ok && line[len(line)-1] == '}' && json.Valid(line)
+	return id, ok && line[len(line)-1] == '}' && lineType(line) != nil && json.Valid(line)
 }
 
 // minLine is less than any line takes: so many ids at most can be lost in

@@ -245,7 +245,14 @@ func FuzzRecover(f *testing.F) {
 	f.Add([]byte("{\"id\":9999999999,\"type\":\"x\"}\n"+strings.Repeat("\x00", 200)+line(5)), []byte{}, true)
 	f.Fuzz(func(t *testing.T, segment, index []byte, ended bool) {
 		dir := t.TempDir()
-		opt := &journal.Options{Fsync: journal.FsyncNone, Logger: quiet}
+		fast := newFaults()
+		fast.set(func(op, name string, n int) (int, error) {
+			if filepath.Base(name) == "reserve" {
+				return 0, os.ErrPermission // 1 MiB each time
+			}
+			return n, nil
+		})
+		opt := &journal.Options{FS: fast, Fsync: journal.FsyncNone, Logger: quiet}
 		s := open(t, dir, opt)
 		l := create(t, s, run)
 		if ended {
@@ -296,4 +303,67 @@ func ids(t *testing.T, l *journal.Log) int64 {
 		t.Fatalf("%d events, last %d", n, l.Last())
 	}
 	return n
+}
+
+// TestMutations changes the files of an ended run as failing disks do. Every id
+// is there, with the event that it had or as damaged, never with another.
+func TestMutations(t *testing.T) {
+	fast := newFaults()
+	opt := &journal.Options{FS: fast, Fsync: journal.FsyncNone, Logger: quiet, SegmentBytes: 3000}
+	dir := t.TempDir()
+	s := open(t, dir, opt)
+	l := create(t, s, run)
+	for i := range 60 {
+		say(t, l, strings.Repeat(fmt.Sprint(i), 1+i%20))
+		await(t, l, int64(i+1))
+	}
+	end(t, l)
+	good := visible(t, l, 0)
+	_ = s.Close()
+	segs, _ := filepath.Glob(filepath.Join(dir, "runs", run, "*.jsonl"))
+	rapid.Check(t, func(rt *rapid.T) {
+		name := rapid.SampledFrom(segs).Draw(rt, "segment")
+		data, _ := os.ReadFile(name)
+		bad := bytes.Clone(data)
+		at := rapid.IntRange(0, len(bad)-1).Draw(rt, "at")
+		n := min(rapid.IntRange(1, 600).Draw(rt, "n"), len(bad)-at)
+		how := rapid.SampledFrom([]string{"flip", "flips", "zeros", "stale", "cut", "insert", "remove"}).Draw(rt, "how")
+		switch how {
+		case "flip":
+			bad[at] ^= byte(rapid.IntRange(1, 255).Draw(rt, "by"))
+		case "flips":
+			bad[at] ^= 1
+			bad[at+min(n, 3)-1] ^= 2
+		case "zeros":
+			clear(bad[at : at+n])
+		case "stale": // bytes of another place
+			copy(bad[at:at+n], data[rapid.IntRange(0, len(data)-n).Draw(rt, "from"):])
+		case "cut":
+			bad = bad[:at]
+		case "insert":
+			bad = slices.Insert(bad, at, data[:n]...)
+		case "remove":
+			bad = slices.Delete(bad, at, at+n)
+		}
+		change(t, name, func([]byte) []byte { return bad })
+		defer change(t, name, func([]byte) []byte { return data })
+		s := open(t, dir, opt)
+		defer s.Close()
+		l, err := s.Get(run)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		got := visible(t, l, 0)
+		if len(got) != len(good) {
+			rt.Fatalf("%d events of %d", len(got), len(good))
+		}
+		if how == "stale" || how == "insert" || how == "remove" {
+			return // more than a checksum of the whole block can tell apart
+		}
+		for i := range got {
+			if got[i] != good[i] && got[i] != fmt.Sprintf("%d [log.damaged]", i+1) {
+				rt.Fatalf("%q became %q", good[i], got[i])
+			}
+		}
+	})
 }

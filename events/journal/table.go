@@ -182,9 +182,10 @@ type requestFile struct {
 	Request json.RawMessage `json:"request"`
 }
 
-// writeRequest writes request.json. It has the run's beginning too, so that
+// writeRequest writes request.json, at once: without the run's line in
+// runs.jsonl a part of it counts for nothing. It has the run's beginning too, so that
 // one can be found again whose line in runs.jsonl is damaged.
-func writeRequest(fsys FS, l *Log, request json.RawMessage, sync bool) error {
+func writeRequest(fsys FS, l *Log, request json.RawMessage, sync bool) (err error) {
 	if len(request) == 0 {
 		request = json.RawMessage("null")
 	}
@@ -192,7 +193,15 @@ func writeRequest(fsys FS, l *Log, request json.RawMessage, sync bool) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(fsys, filepath.Join(l.dir, "request.json"), append(data, '\n'), sync)
+	f, err := fsys.OpenFile(filepath.Join(l.dir, "request.json"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err = writeAt(f, append(data, '\n'), 0); err == nil && sync {
+		err = f.Sync()
+	}
+	return err
 }
 
 func loadRequest(fsys FS, dir string) (requestFile, error) {
