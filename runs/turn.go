@@ -76,6 +76,7 @@ func (m *Manager) finish(run *Run, out backends.Outcome, err error) {
 		end.ErrorType = v.err.ErrorType
 	}
 	m.remember(run, out, err == nil)
+	m.release(l) // before the end is seen: who saw it may close the conversation, or go on in it
 	if err := run.log.End(closing, end); err != nil {
 		m.log.Error("end of a run not written", "run", run.ID(), "error", err)
 	}
@@ -83,7 +84,9 @@ func (m *Manager) finish(run *Run, out backends.Outcome, err error) {
 	if n := l.rec.dropped.Load(); n > 0 {
 		m.log.Warn("events after the end of a run, or not a backend's to send, were dropped", "run", run.ID(), "count", n)
 	}
-	m.release(run)
+	m.mu.Lock()
+	delete(m.runs, run.ID())
+	m.mu.Unlock()
 	l.cancel(nil)
 	close(l.done)
 }
@@ -96,11 +99,9 @@ func sessionCause(err error) error {
 }
 
 // release takes the run out of its conversation and lets the next one in.
-func (m *Manager) release(run *Run) {
-	l := run.live
+func (m *Manager) release(l *live) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.runs, run.ID())
 	c := l.conv
 	for i, q := range c.queue {
 		if q != l {
