@@ -101,7 +101,7 @@ func clientSettings() []setting {
 // says. They are never one below the other.
 func defaultStateDir(getenv func(string) string) string   { return stateHome(getenv, "innerd") }
 func defaultAgentHome(getenv func(string) string) string  { return stateHome(getenv, "innerd-agents") }
-func defaultPrivateDir(getenv func(string) string) string { return stateHome(getenv, "innerd-private") }
+func defaultPrivateDir(getenv func(string) string) string { return userState(getenv, "innerd-private") }
 
 func stateHome(getenv func(string) string, name string) string {
 	if os.Geteuid() == 0 {

@@ -27,10 +27,12 @@ func watchInterrupts() (<-chan os.Signal, func()) {
 }
 
 // follow prints a run to its end. The first interrupt cancels it, which ends
-// it like any other run; a second one quits.
+// it like any other run; a second one quits. A run whose output nobody reads
+// is left.
 func (a *app) follow(ctx context.Context, c *host.Client, p *printer, interrupts <-chan os.Signal,
 	stream iter.Seq2[events.Event, error], taskID string,
 ) error {
+	survivePipes()
 	done := make(chan struct{})
 	w := &interrupter{app: a, client: c, task: taskID, signals: interrupts, done: done, ended: make(chan struct{})}
 	go w.watch(context.WithoutCancel(ctx)) // ends with done
@@ -47,6 +49,9 @@ func (a *app) follow(ctx context.Context, c *host.Client, p *printer, interrupts
 			return err
 		}
 		p.event(ev)
+		if err := p.lost(); err != nil {
+			return exitError{exitFailed, fmt.Errorf("nobody reads the output: %w", err)}
+		}
 		switch v := ev.Data.(type) {
 		case events.Error:
 			failure = &v

@@ -34,13 +34,16 @@ type printer struct {
 type column struct {
 	w    io.Writer
 	open *bool
+	err  error // of the first write that failed
 }
 
 func (c *column) write(s string) {
 	if s == "" {
 		return
 	}
-	_, _ = io.WriteString(c.w, s)
+	if _, err := io.WriteString(c.w, s); err != nil && c.err == nil {
+		c.err = err
+	}
 	*c.open = !strings.HasSuffix(s, "\n")
 }
 
@@ -70,7 +73,7 @@ func (c *column) line(s string) {
 
 func newPrinter(a *app, asJSON, quiet bool) *printer {
 	p := &printer{json: asJSON, quiet: quiet, names: map[string]string{}}
-	p.out, p.err = &column{a.out, new(bool)}, &column{a.err, new(bool)}
+	p.out, p.err = &column{w: a.out, open: new(bool)}, &column{w: a.err, open: new(bool)}
 	outTTY, errTTY := isTerminal(a.out), isTerminal(a.err)
 	if outTTY && errTTY {
 		p.err.open = p.out.open
@@ -111,7 +114,7 @@ func (p *printer) jsonLine(ev events.Event) {
 	if err != nil {
 		return
 	}
-	_, _ = p.out.w.Write(append(line, '\n'))
+	p.out.write(string(line) + "\n")
 }
 
 func (p *printer) finished(d events.Data) {
@@ -215,6 +218,13 @@ func (p *printer) end(v events.End) {
 	if line := usageLine(u); line != "" {
 		p.note(line)
 	}
+}
+
+// lost says why nobody reads the output any more; nil while somebody does.
+func (p *printer) lost() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.err
 }
 
 // finish closes an open line, however the run ended.

@@ -85,23 +85,42 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, prompt string) error {
 		return usageError{err}
 	}
 	ctx := cmd.Context()
-	interrupts, stop := watchInterrupts()
-	defer stop()
-	t, err := a.target(ctx, cmd, f)
+	t, err := a.prepare(ctx, cmd, f, req)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	if t.private && req.Metadata.Cwd == "" {
-		if req.Metadata.Cwd, err = os.Getwd(); err != nil {
-			return err
-		}
-	}
+	interrupts, stop := watchInterrupts()
+	defer stop()
 	terminal := newTerminal(a)
 	req.Permission, req.Question = terminal.permission, terminal.question
 	p := newPrinter(a, f.json, f.quiet)
 	terminal.printer = p
 	return a.follow(ctx, t.client, p, interrupts, t.client.Stream(ctx, *req), req.Metadata.TaskID)
+}
+
+// prepare finds the server and adds to the request what depends on it. An
+// interrupt ends it, and nothing was started then.
+func (a *app) prepare(ctx context.Context, cmd *cobra.Command, f *runFlags, req *host.Request) (*target, error) {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	t, err := a.target(ctx, cmd, f)
+	if err != nil {
+		return nil, err
+	}
+	if t.private && req.Metadata.Cwd == "" {
+		req.Metadata.Cwd, err = os.Getwd()
+	}
+	var said []api.Message
+	if err == nil {
+		said, err = past(ctx, t.client, f.conversation)
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	req.Messages = append(said, req.Messages...)
+	return t, nil
 }
 
 // request makes what is sent from the flags.

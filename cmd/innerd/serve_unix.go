@@ -20,7 +20,7 @@ func (a *app) serve(cmd *cobra.Command) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	signal.Ignore(syscall.SIGPIPE) // a log that nobody reads must not end a server
+	survivePipes() // a log that nobody reads must not end a server
 
 	var warnings []string
 	set, err := resolve(cmd, serveSettings(), a.getenv, func(w string) { warnings = append(warnings, w) })

@@ -10,6 +10,8 @@ import (
 
 var stopSignals = []os.Signal{os.Interrupt}
 
+func survivePipes() {}
+
 func shellCommand(ctx context.Context, command string) *exec.Cmd {
 	return exec.CommandContext(ctx, "cmd", "/C", command)
 }

@@ -6,10 +6,16 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 )
 
 var stopSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+
+// survivePipes makes a write to a pipe that nobody reads an error, not the end
+// of the process. Notify, unlike Ignore, is not passed on to children, whose
+// shells rely on that end.
+func survivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // shellCommand is a command line in a process group of its own, which ends
 // with ctx: the terminal's Ctrl-C reaches only us, and nothing is left behind.
