@@ -51,7 +51,7 @@ func (c *conversation) Close(ctx context.Context) error {
 	c.mu.Unlock()
 	var err error
 	if p != nil {
-		err = p.child.Stop(ctx)
+		err = p.stop(ctx)
 	}
 	c.running.Wait()
 	c.watches.Wait()
@@ -127,14 +127,16 @@ func (c *conversation) ready(ctx context.Context, in *backends.Input, h backends
 // turn out that claude has lost the session.
 func (c *conversation) launched(ctx context.Context, l launch, tools []backends.Tool) (*process, error) {
 	p := c.current()
-	if p != nil && p.launch == l {
+	if p != nil && p.launch == l && !p.outdated(tools) {
 		if err := p.setTools(ctx, tools); err != nil {
 			return nil, c.ended(p, err)
 		}
 		return p, nil
 	}
 	if p != nil {
-		c.retire(ctx, p)
+		if err := c.retire(ctx, p); err != nil { // two processes would spoil the session
+			return nil, &backends.Error{Type: events.ErrInternal, Message: "the claude before could not be ended: " + err.Error()}
+		}
 	}
 	p, err := c.launch(ctx, l, tools)
 	if errors.Is(err, errNoConversation) {
@@ -152,13 +154,13 @@ func (c *conversation) launched(ctx context.Context, l launch, tools []backends.
 }
 
 // retire ends a process that another takes the place of.
-func (c *conversation) retire(ctx context.Context, p *process) {
+func (c *conversation) retire(ctx context.Context, p *process) error {
 	c.mu.Lock()
 	if c.p == p {
 		c.p = nil // so that its end is not the conversation's
 	}
 	c.mu.Unlock()
-	p.stop(ctx)
+	return p.end(ctx)
 }
 
 // launch starts a process for this conversation's session. The id is saved
@@ -177,7 +179,7 @@ func (c *conversation) launch(ctx context.Context, l launch, tools []backends.To
 		return nil, err
 	}
 	if !c.adopt(p) {
-		p.stop(ctx)
+		_ = p.end(ctx)
 		return nil, errClosed
 	}
 	return p, nil

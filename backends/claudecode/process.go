@@ -17,6 +17,8 @@ import (
 
 const (
 	startLimit = 60 * time.Second // from the start to the answer of initialize; starts are CPU-bound
+	eofLimit   = time.Second      // for an idle claude to end by itself
+	endLimit   = 10 * time.Second // for all of its end
 	maxNotices = 20               // of lines that are no JSON
 	listLimit  = 5 * time.Second  // for claude to fetch a changed list of tools
 )
@@ -31,7 +33,8 @@ type process struct {
 	child   *proc.Child
 	turn    *turn // nil between runs
 	tools   *toolset
-	listed  chan struct{} // closed when claude has fetched the tools
+	told    map[string]string // what the model was told of each tool so far
+	listed  chan struct{}     // closed when claude has fetched the tools
 	seq     int
 	waiting map[string]chan controlResponse // our requests that claude has not answered
 	cancels map[string]context.CancelFunc   // claude's requests that we have not answered
@@ -43,10 +46,31 @@ type process struct {
 }
 
 func newProcess(l launch, tools *toolset, stray func(events.Event), log *slog.Logger) *process {
-	return &process{
-		log: log, launch: l, tools: tools, listed: make(chan struct{}), stray: stray,
+	p := &process{
+		log: log, launch: l, tools: tools, listed: make(chan struct{}), stray: stray, told: map[string]string{},
 		waiting: map[string]chan controlResponse{}, cancels: map[string]context.CancelFunc{},
 	}
+	p.tellLocked(tools)
+	return p
+}
+
+func (p *process) tellLocked(ts *toolset) {
+	for i, t := range ts.tools {
+		p.told[ts.names[i]] = t.Description
+	}
+}
+
+// outdated reports whether the process cannot take the tools any more: claude
+// keeps what a tool was first described by as long as it lives.
+func (p *process) outdated(tools []backends.Tool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, name := range newToolset(tools).names {
+		if old, ok := p.told[name]; ok && old != tools[i].Description {
+			return true
+		}
+	}
+	return false
 }
 
 // start runs the program and waits until it is ready for input. On any error
@@ -71,7 +95,7 @@ func (p *process) start(ctx context.Context, children *backends.Children, cmd pr
 	if err == nil && res.Subtype != "error" {
 		return nil
 	}
-	p.stop(ctx)
+	_ = child.Stop(context.WithoutCancel(ctx)) // it is of no use to anybody, and has its own grace
 	switch {
 	case p.earlyError() != nil:
 		return p.earlyError()
@@ -145,13 +169,36 @@ func (p *process) send(v any) error {
 	return nil
 }
 
-// stop ends the process and waits until nothing of it is left.
-func (p *process) stop(ctx context.Context) {
-	stopped, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*proc.DefaultGrace)
+// stop ends the process and waits until nothing of it is left. One that is not
+// in a turn is given its EOF first, the end that claude likes best.
+func (p *process) stop(ctx context.Context) error {
+	p.mu.Lock()
+	child, idle := p.child, p.turn == nil
+	p.mu.Unlock()
+	if idle {
+		child.CloseInput()
+		limit := time.NewTimer(eofLimit)
+		defer limit.Stop()
+		select {
+		case <-child.Done():
+			return nil
+		case <-limit.C:
+		case <-ctx.Done():
+		}
+	}
+	return child.Stop(ctx)
+}
+
+// end is stop for those who can't do anything about its failure, and whose own
+// context may have ended.
+func (p *process) end(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
 	defer cancel()
-	if err := p.child.Stop(stopped); err != nil {
+	err := p.stop(limited)
+	if err != nil {
 		p.log.Error("claude could not be ended", "err", err)
 	}
+	return err
 }
 
 func (p *process) earlyError() error {
@@ -273,13 +320,16 @@ func excerpt(b []byte) string {
 	return string(b)
 }
 
-// setTools gives claude another list of tools and waits until it has it.
+// setTools gives claude another list of tools and waits until it has it. A
+// tool that is gone stays among those that the model sees, for the provider's
+// cache; claude itself refuses its calls.
 func (p *process) setTools(ctx context.Context, tools []backends.Tool) error {
 	p.mu.Lock()
 	same := sameTools(p.tools.tools, tools)
 	listed := make(chan struct{})
 	if !same {
 		p.tools, p.listed = newToolset(tools), listed
+		p.tellLocked(p.tools)
 	}
 	p.mu.Unlock()
 	if same {

@@ -155,6 +155,17 @@ func TestCrashInTurn(t *testing.T) {
 	}
 }
 
+func TestDeathBetweenRuns(t *testing.T) {
+	f := openFake(t, false, "", act{Expect: userLine}, say("hi"), act{Print: okResult}, act{Exit: exit(5)})
+	if _, _, err := run(t, f, backendtest.Turn{}, backends.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	<-f.Done()
+	if _, _, err := run(t, f, backendtest.Turn{}, backends.Settings{}); class(err) != events.ErrBackendCrashed {
+		t.Error(err)
+	}
+}
+
 func TestStartFails(t *testing.T) {
 	for _, c := range []struct{ stderr, class string }{
 		{"error: unknown option '--strange'", events.ErrInvalidRequest},

@@ -44,7 +44,12 @@ func newBench(t testing.TB) *bench {
 		b.stub.Close()
 	})
 	b.wrapper = filepath.Join(t.TempDir(), "claude")
-	script := fmt.Sprintf("#!/bin/sh\n[ -n \"$TEST_PIDS\" ] && echo $$ >> \"$TEST_PIDS\"\nexec %q \"$@\"\n", b.claude)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\n[ -n \"$TEST_PIDS\" ] && echo $$ >> \"$TEST_PIDS\"\n"+
+		"[ -n \"$TEST_NOISE\" ] && exec %q \"$@\"\nexec %q \"$@\"\n", self, b.claude)
 	if err := os.WriteFile(b.wrapper, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +105,18 @@ func (b *bench) seat(t testing.TB) *seat {
 	s := &seat{t: t, b: b, sc: b.stub.Scenario(), pids: filepath.Join(t.TempDir(), "pids"), env: map[string]string{}}
 	s.env["TEST_PIDS"] = s.pids
 	s.sc.Func(s.next)
+	return s
+}
+
+// noisy gives the seat's claude what a case wants on its stdout.
+func (s *seat) noisy(turns []backendtest.Turn) *seat {
+	for _, turn := range turns {
+		for _, step := range turn.Steps {
+			if step.Noise != "" {
+				s.env["TEST_NOISE"], s.env["TEST_REAL"], s.env["CLAUDECODE_TEST_ROLE"] = string(step.Noise), s.b.claude, "proxy"
+			}
+		}
+	}
 	return s
 }
 
