@@ -141,7 +141,10 @@ func partOf(a api.Attachment) events.Part {
 			p.Data, p.MimeType = data, first(p.MimeType, mime, a.DefaultMimeType())
 			break
 		}
-		p.URL = a.URL // what loads it also learns the type
+		p.URL = a.URL
+		if a.Kind != events.PartFile { // what loads a file also learns its type
+			p.MimeType = first(p.MimeType, a.DefaultMimeType())
+		}
 	}
 	return p
 }

@@ -12,6 +12,7 @@ import (
 
 	"innerd/events"
 	"innerd/events/journal"
+	"innerd/events/sse"
 )
 
 // stream is one reader of one run.
@@ -52,10 +53,7 @@ func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journa
 	defer cursor.Close()
 	defer s.streams.add(run)()
 
-	h := c.Writer.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no")
+	sse.SetHeader(c.Writer.Header())
 	c.Writer.WriteHeader(http.StatusOK)
 	c.Writer.WriteHeaderNow()
 
@@ -95,7 +93,7 @@ func (st *stream) pump(ctx context.Context) error {
 		case errors.Is(err, errHeartbeat):
 			err = st.beat()
 		case errors.Is(err, io.EOF):
-			return st.send([]byte("data: [DONE]\n\n"))
+			return st.send([]byte(sse.DoneFrame))
 		}
 		if err != nil {
 			return err
@@ -163,7 +161,7 @@ func (st *stream) frames(b journal.Batch) error {
 // user when one comes, but without an id, since it is in no log.
 func (st *stream) beat() error {
 	now := time.Now()
-	line, err := events.AppendLine(nil, 0, 0, events.Heartbeat{
+	frame, err := sse.AppendFrame(st.buf[:0], events.Heartbeat{
 		Status:   "waiting",
 		ElapsedS: seconds(now.Sub(st.run.Started())),
 		IdleS:    seconds(now.Sub(st.frame)),
@@ -171,8 +169,8 @@ func (st *stream) beat() error {
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
-	st.buf = append(append(append(st.buf[:0], "data: "...), line...), "\n\n"...)
-	return st.send(st.buf)
+	st.buf = frame
+	return st.send(frame)
 }
 
 func (st *stream) send(frame []byte) error {
