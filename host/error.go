@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"innerd/events/sse"
 )
 
 // Types of Error that the server does not send itself.
@@ -106,7 +108,7 @@ func unreachable(err error) bool {
 func transient(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) || e.Status == 0 {
-		return !untrusted(err)
+		return !untrusted(err) && !errors.Is(err, sse.ErrTooLong)
 	}
 	return e.Status == http.StatusTooManyRequests || e.Status >= 500
 }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"innerd/events"
+	"innerd/events/sse"
 )
 
 // Stream starts a run and gives its events, each exactly once and in order,
@@ -212,31 +212,26 @@ func (s *stream) connect(ctx context.Context) (*http.Response, error) {
 
 // read gives the events of one body on.
 func (s *stream) read(body io.Reader, yield func(events.Event, error) bool) error {
-	frames := newFrames(body)
+	frames := sse.NewReader(body, nil)
 	for {
-		payload, err := frames.next()
+		frame, err := frames.Next()
 		if err != nil {
 			if err == io.EOF {
-				err = io.ErrUnexpectedEOF // of a run that has not ended; errDone is for the others
+				err = io.ErrUnexpectedEOF // a run that has ended says so
 			}
 			return &Error{ErrorType: TypeBroken, Err: err}
 		}
-		if bytes.Equal(payload, doneMark) {
-			if s.ended {
-				return errDone
-			}
+		switch {
+		case s.ended && frame.Done():
+			return errDone
+		case s.ended, frame.Done():
 			continue
 		}
-		if s.ended {
-			continue
-		}
-		if err := s.take(payload, yield); err != nil {
+		if err := s.take(frame.Data, yield); err != nil {
 			return err
 		}
 	}
 }
-
-var doneMark = []byte("[DONE]")
 
 // take gives one event on, if it is new.
 func (s *stream) take(payload []byte, yield func(events.Event, error) bool) error {
