@@ -27,7 +27,9 @@ func TestRecover(t *testing.T) {
 	}
 	pids := map[string]int{}
 	in := bufio.NewScanner(out)
-	for len(pids) < 2 && in.Scan() {
+	ready := false // the grandchild has written: its pipe is about to break
+	for (len(pids) < 2 || !ready) && in.Scan() {
+		ready = ready || in.Text() == "ready"
 		if kind, pid, ok := strings.Cut(in.Text(), " "); ok {
 			pids[kind] = number(t, kind+" "+pid)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -18,12 +19,12 @@ import (
 type wire struct {
 	t    *testing.T
 	far  proc.Starter
-	used map[string]bool
+	used *sync.Map
 }
 
 // over is v as it comes out at the other end.
 func over[T any](w wire, method string, v T) T {
-	w.used[method] = true
+	w.used.Store(method, true)
 	var out T
 	b, err := json.Marshal(v)
 	if err == nil {
@@ -55,7 +56,7 @@ func (w wire) Reap(id proc.ID) (proc.Status, error) {
 func TestStarterIsPlainData(t *testing.T) {
 	far := proc.NewLocal()
 	t.Cleanup(func() { _ = far.(io.Closer).Close() })
-	w := wire{t, far, map[string]bool{}}
+	w := wire{t, far, &sync.Map{}}
 	s := testSupervisor{proc.New(proc.Options{Starter: w}), ""}
 	first := make(chan struct{}, 1)
 	c, err := s.Start(t.Context(), s.self("echo", proc.Command{OnLine: func([]byte) { first <- struct{}{} }}))
@@ -72,8 +73,10 @@ func TestStarterIsPlainData(t *testing.T) {
 	if e := c.Exit(); e.Signal != "terminated" {
 		t.Errorf("exit %+v", e)
 	}
-	if len(w.used) != 4 {
-		t.Errorf("used %v", w.used)
+	for _, method := range []string{"Start", "Signal", "Sweep", "Reap"} {
+		if _, ok := w.used.Load(method); !ok {
+			t.Errorf("%s was not used", method)
+		}
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)

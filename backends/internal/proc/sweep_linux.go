@@ -12,30 +12,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sweep implements Starter. A look at /proc is not a snapshot: what forks while
-// we look may be missed. So it looks until a look finds nothing, and where
-// something was found it looks twice.
+// maxUnsettled is how many looks in a row that found nothing may be in doubt:
+// on a busy machine strangers come and go between any two.
+const maxUnsettled = 10
+
+// Sweep implements Starter. A look at /proc is no snapshot: who forks and ends
+// while we look leaves a child that we have not listed. So it looks until a
+// look finds nothing and is settled (see look).
 func (l *local) Sweep(ctx context.Context, t Target) error {
+	known := map[int]uint64{}
 	l.mu.Lock()
 	for _, id := range t.IDs {
+		known[id.PID] = id.Start // if dead, then before we began
 		t.IDs = append(t.IDs, l.kin[id]...)
 	}
 	l.mu.Unlock()
-	clean, need := 0, 1
 	var left []int
+	doubts := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		found, err := look(t)
+		found, settled, err := look(t, known)
 		switch {
-		case err != nil:
-			clean = 0 // out of descriptors, perhaps: nothing is known
-		case len(found) == 0:
-			if clean++; clean >= need {
-				return nil
-			}
-			continue
+		case err != nil: // out of descriptors, perhaps: nothing is known
+		case len(found) > 0:
+			left, doubts = killAll(found), 0
+		case settled || doubts == maxUnsettled:
+			return nil
 		default:
-			clean, need = 0, 2
-			left = killAll(found)
+			doubts++
 		}
 		select {
 		case <-time.After(pause):
@@ -45,12 +48,17 @@ func (l *local) Sweep(ctx context.Context, t Target) error {
 	}
 }
 
-// look finds the living processes that t names.
-func look(t Target) ([]stat, error) {
-	all, err := processes()
+// look finds the living processes that t names. It is settled if each process
+// that was there when it began was seen to bear no mark, by this look or one
+// before (known, by pid and start): then none of them can have left a marked
+// child either. One that ended before we came to it, or that is young and has
+// no environment since it is just becoming its program, is in doubt.
+func look(t Target, known map[int]uint64) (found []stat, settled bool, err error) {
+	all, gone, err := processes()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	settled = !slices.ContainsFunc(gone, func(pid int) bool { _, ok := known[pid]; return !ok })
 	k := newKin(all)
 	k.spare[t.Spare] = true
 	for _, id := range t.IDs {
@@ -60,115 +68,31 @@ func look(t Target) ([]stat, error) {
 			k.add(s)
 		}
 	}
+	young := bootTicks() - 2*ticksPerSecond
 	for pid, s := range all {
-		marked, err := isMarked(pid, t.Mark)
-		if err != nil {
-			return nil, err
+		seen := known[pid] == s.start && s.start != 0
+		if s.dead {
+			settled = settled && seen
+			known[pid] = s.start
+			continue
 		}
-		if marked {
+		environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		switch {
+		case err != nil && !passing(err):
+			return nil, false, err
+		case hasMark(environ, t.Mark):
 			k.add(s)
+		case len(environ) == 0 && !errors.Is(err, fs.ErrPermission) && s.start > young:
+			settled = settled && seen
+		default:
+			known[pid] = s.start
 		}
 	}
 	k.grow()
-	found := make([]stat, 0, len(k.hit))
 	for pid := range k.hit {
 		found = append(found, all[pid])
 	}
-	return found, nil
-}
-
-// descendants of a process that lives.
-func descendants(id ID) []ID {
-	all, err := processes()
-	if err != nil || all[id.PID].start != id.Start {
-		return nil
-	}
-	k := newKin(all)
-	k.add(all[id.PID])
-	k.grow()
-	ids := make([]ID, 0, len(k.hit))
-	for pid := range k.hit {
-		if pid != id.PID {
-			ids = append(ids, ID{PID: pid, Start: all[pid].start})
-		}
-	}
-	return ids
-}
-
-// kin gathers processes that belong together. A child begins with a session of
-// its own, and a process can leave its session but never join another's: so
-// whoever shares a session with one of them descends from the child too.
-type kin struct {
-	all      map[int]stat
-	hit      map[int]bool // the living ones
-	sessions map[int]bool
-	spare    map[int]bool // sessions that say nothing: our own, and one to be left alone
-	self     int
-}
-
-func newKin(all map[int]stat) *kin {
-	self := os.Getpid()
-	return &kin{
-		all: all, hit: map[int]bool{}, sessions: map[int]bool{}, self: self,
-		spare: map[int]bool{all[self].session: true},
-	}
-}
-
-func (k *kin) add(s stat) {
-	if s.dead || s.pid == k.self {
-		return
-	}
-	k.hit[s.pid] = true
-	if !k.spare[s.session] {
-		k.sessions[s.session] = true
-	}
-}
-
-// grow adds children and members of sessions until there are no more.
-func (k *kin) grow() {
-	for before := -1; len(k.hit) > before; {
-		before = len(k.hit)
-		for pid, s := range k.all {
-			if !k.hit[pid] && (k.hit[s.ppid] || k.sessions[s.session]) {
-				k.add(s)
-			}
-		}
-	}
-}
-
-func processes() (map[int]stat, error) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[int]stat, len(names))
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		s, err := readStat(pid)
-		switch {
-		case err == nil:
-			all[pid] = s
-		case !passing(err):
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-func isMarked(pid int, mark string) (bool, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil && !passing(err) {
-		return false, err
-	}
-	return hasMark(b, mark), nil
+	return found, settled, nil
 }
 
 // passing errors are those of a process that has just ended or is not ours.

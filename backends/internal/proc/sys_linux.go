@@ -66,3 +66,45 @@ func bootID() string {
 	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return string(bytes.TrimSpace(b))
 }
+
+// processes lists all of them, and those that ended before they were read.
+func processes() (all map[int]stat, gone []int, err error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, nil, err
+	}
+	all = make(map[int]stat, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		s, err := readStat(pid)
+		switch {
+		case err == nil:
+			all[pid] = s
+		case passing(err):
+			gone = append(gone, pid)
+		default:
+			return nil, nil, err
+		}
+	}
+	return all, gone, nil
+}
+
+// ticksPerSecond is the unit of start times; it is 100 wherever Linux runs.
+const ticksPerSecond = 100
+
+// bootTicks is the present on the clock of start times.
+func bootTicks() uint64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 1 << 62 // nobody is young
+	}
+	return uint64(now.Sec)*ticksPerSecond + uint64(now.Nsec)/(1e9/ticksPerSecond)
+}
