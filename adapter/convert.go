@@ -181,7 +181,7 @@ func dataURL(s string) (mime, data string, ok bool) {
 // base64Of makes standard base64 of what hosts send: with line ends, without
 // padding, of the URL's alphabet, and for files also the bare text.
 func base64Of(s, kind string) string {
-	if _, err := base64.StdEncoding.DecodeString(s); err == nil {
+	if _, err := base64.StdEncoding.DecodeString(s); err == nil && !strings.ContainsAny(s, "\r\n") {
 		return s
 	}
 	clean := strings.NewReplacer("\n", "", "\r", "", " ", "", "-", "+", "_", "/", "=", "").Replace(s)
