@@ -3,10 +3,11 @@ package journal
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"hash/crc32"
 	"strconv"
 	"strings"
+
+	"innerd/events"
 )
 
 // blockBytes is how much of a segment one entry of its index covers, but for
@@ -145,7 +146,11 @@ func lineID(line []byte) (int64, bool) {
 // validLine says whether line, without its line end, is an event under an id.
 func validLine(line []byte) (int64, bool) {
 	id, ok := lineID(line)
-	return id, ok && line[len(line)-1] == '}' && lineType(line) != nil && json.Valid(line)
+	if !ok || lineType(line) == nil {
+		return 0, false
+	}
+	e, err := events.ParseLine(line)
+	return id, err == nil && e.ID == id
 }
 
 // minLine is less than any line takes: so many ids at most can be lost in
