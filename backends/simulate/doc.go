@@ -24,8 +24,9 @@
 //	                    a question; the answer is then said as text
 //	{"usage": { … }}    what the turn used, instead of an estimate; several add up
 //	{"sleep_ms": n}
-//	{"flood": {"deltas", "bytes", "per_second"}}
-//	                    deltas of a size (40), at a rate or as fast as they are taken, in messages of at most 1 MiB
+//	{"flood": {"deltas", "bytes", "per_second", "stamp"}}
+//	                    deltas of a size (40), at a rate or as fast as they are taken, in messages of at most 1 MiB;
+//	                    with "stamp": true each begins with Unix nanoseconds
 //	{"retry": {"text", "reason", "error_type", "wait_ms", "attempts"}}
 //	                    half a message, taken back, then said whole; also chunk_bytes and delay_ms
 //	{"error": {"message", "error_type", "status", "retry_after_s"}}

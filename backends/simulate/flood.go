@@ -13,23 +13,30 @@ const (
 	floodMessage = 1 << 20 // bytes of one message: a run keeps as much of each open one
 	floodVaried  = 64      // how many different deltas there are
 	floodCheck   = 1024    // deltas between two looks at the context
+	stampBytes   = 20      // Unix nanoseconds and a space
 )
 
 // flood says very much very fast: deltas of a size, in messages of at most a
-// mebibyte, at a rate or as fast as they are taken.
+// mebibyte, at a rate or as fast as they are taken. With a stamp each begins
+// with the time at which it was said, so that a reader knows how old it is.
 type flood struct {
 	deltas  int64
 	bytes   int
 	perSec  float64
+	stamp   bool
 	pattern string
 }
 
 func makeFlood(o *object) step {
-	in := o.inner("flood", "deltas", "bytes", "per_second")
+	in := o.inner("flood", "deltas", "bytes", "per_second", "stamp")
 	in.need("deltas")
 	s := flood{deltas: in.integer("deltas", 1, maxCount), bytes: floodBytes, perSec: in.number("per_second")}
 	if in.has("bytes") {
 		s.bytes = int(in.integer("bytes", 1, maxPiece))
+	}
+	in.value("stamp", &s.stamp, "true or false")
+	if s.stamp && s.bytes < stampBytes {
+		in.r.fail(in.path("bytes"), "must be at least %d with a stamp", stampBytes)
 	}
 	if in.r.err == nil {
 		s.pattern = floodPattern(s.bytes)
@@ -92,6 +99,18 @@ func (s flood) boxed(id string) (out [floodVaried]events.Event) {
 	return out
 }
 
+// event is the delta of a number.
+func (s flood) event(evs *[floodVaried]events.Event, id string, number int64) events.Event {
+	ev := evs[number%floodVaried]
+	if s.stamp {
+		text := make([]byte, 0, s.bytes)
+		text = append(strconv.AppendInt(text, time.Now().UnixNano(), 10), ' ')
+		text = append(text, s.pattern[:s.bytes-len(text)]...)
+		ev.Data = events.MessageDelta{Delta: string(text), MessageID: id}
+	}
+	return ev
+}
+
 // burst emits n deltas, of which the first has the number from.
 func (s flood) burst(t *turn, id string, from, n int64) error {
 	evs := s.boxed(id)
@@ -101,7 +120,7 @@ func (s flood) burst(t *turn, id string, from, n int64) error {
 				return err
 			}
 		}
-		t.h.Emit(evs[(from+i)%floodVaried])
+		t.h.Emit(s.event(&evs, id, from+i))
 	}
 	return nil
 }
@@ -128,7 +147,7 @@ func (s flood) paced(t *turn, id string, start time.Time, due, from, n int64) (i
 				return due, err
 			}
 		}
-		t.h.Emit(evs[number%floodVaried])
+		t.h.Emit(s.event(&evs, id, number))
 	}
 	return due, nil
 }

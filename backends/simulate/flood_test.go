@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +111,39 @@ func TestFloodStopsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A stamp is the time at which the delta was said.
+func TestFloodStamps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := script(`[{"flood":{"deltas":500,"per_second":1000,"stamp":true}},{"flood":{"deltas":5,"bytes":20,"stamp":true}}]`)
+		h := &stamped{t: t, sizes: map[int]int{40: 500, 20: 5}}
+		if _, err := open(t, nil).Run(t.Context(), in, h); err != nil {
+			t.Fatal(err)
+		}
+		if h.sizes[40] != 0 || h.sizes[20] != 0 {
+			t.Errorf("of each size are missing: %v", h.sizes)
+		}
+	})
+}
+
+type stamped struct {
+	t     *testing.T
+	sizes map[int]int // of deltas that are to come
+}
+
+func (h *stamped) Emit(e events.Event) {
+	d, ok := e.Data.(events.MessageDelta)
+	if !ok {
+		return
+	}
+	h.sizes[len(d.Delta)]--
+	stamp, _, _ := strings.Cut(d.Delta, " ")
+	if n, err := strconv.ParseInt(stamp, 10, 64); err != nil || n != time.Now().UnixNano() {
+		h.t.Errorf("stamp of %q: %d, %v; now is %d", d.Delta, n, err, time.Now().UnixNano())
+	}
+}
+
+func (*stamped) Request(context.Context, events.Request) backends.Pending { panic("no request") }
 
 // A delta must cost the agent nothing, or the agent is what a load test measures.
 func TestFloodAllocatesNothing(t *testing.T) {

@@ -33,6 +33,8 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		{"arguments no object", `{"script":[{"call":{"tool":"a","arguments":[1]}}]}`, script + "[0].call.arguments", "an object"},
 		{"in a list", `{"script":[{"calls":[{"tool":"a"},{"tol":"b"}]}]}`, script + "[0].calls[1].tol", "tool, arguments"},
 		{"no calls", `{"script":[{"calls":[]}]}`, script + "[0].calls", "empty"},
+		{"stamp", `{"script":[{"flood":{"deltas":1,"bytes":19,"stamp":true}}]}`, script + "[0].flood.bytes", "at least 20"},
+		{"stamp of a wrong type", `{"script":[{"flood":{"deltas":1,"stamp":1}}]}`, script + "[0].flood.stamp", "true or false"},
 		{"nested", `{"script":[{"repeat":2,"steps":[{"text":"a"},{"flood":{"deltas":"many"}}]}]}`, script + "[0].steps[1].flood.deltas", "a whole number"},
 		{"repeat of nothing", `{"script":[{"repeat":2}]}`, script + "[0].steps", "missing"},
 		{"a word", `{"script":[{"error":{"error_type":"bad_luck"}}]}`, script + "[0].error.error_type", "rate_limit"},
