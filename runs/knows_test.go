@@ -62,10 +62,9 @@ func (w *world) historyMode(id string) string {
 // turns, the last one the prompt; what the agent answers; the mode that must
 // be chosen.
 type knownTurn struct {
-	sends  []string
-	says   string
-	mode   string
-	breaks bool // the turn fails before its end
+	sends []string
+	says  string
+	mode  string
 }
 
 var knownCases = map[string][]knownTurn{

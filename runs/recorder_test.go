@@ -79,7 +79,8 @@ func TestRecorderOrder(t *testing.T) {
 	}{
 		"message closed with its sum": {
 			in: []events.Data{
-				events.MessageDelta{MessageID: "a", Delta: "ha"}, events.MessageDelta{MessageID: "a", Delta: "ha"},
+				events.MessageDelta{MessageID: "a", Delta: "ha"},
+				events.MessageDelta{MessageID: "a", Delta: "ha"},
 				events.Message{MessageID: "a", Content: "something else"},
 			},
 			want: []string{"Δm1 ha", "Δm1 ha", "msg m1 haha", "assistant.usage", "end completed end_turn"},
@@ -94,22 +95,28 @@ func TestRecorderOrder(t *testing.T) {
 		},
 		"reasoning is closed before text": {
 			in: []events.Data{
-				events.ReasoningDelta{ReasoningID: "r", Delta: "hm"}, events.MessageDelta{MessageID: "a", Delta: "x"},
-				events.Reasoning{ReasoningID: "r", Content: "hm"}, events.Message{MessageID: "a"},
+				events.ReasoningDelta{ReasoningID: "r", Delta: "hm"},
+				events.MessageDelta{MessageID: "a", Delta: "x"},
+				events.Reasoning{ReasoningID: "r", Content: "hm"},
+				events.Message{MessageID: "a"},
 			},
 			want: []string{"δr1 hm", "think r1 hm", "Δm2 x", "msg m2 x", "assistant.usage", "end completed end_turn"},
 		},
 		"a call closes the open message": {
 			in: []events.Data{
-				events.MessageDelta{MessageID: "a", Delta: "x"}, events.ToolCall{ID: "call_0", Name: "Bash"},
-				events.Message{MessageID: "a"}, events.ToolComplete{ID: "call_0", Result: "ok"},
+				events.MessageDelta{MessageID: "a", Delta: "x"},
+				events.ToolCall{ID: "call_0", Name: "Bash"},
+				events.Message{MessageID: "a"},
+				events.ToolComplete{ID: "call_0", Result: "ok"},
 			},
 			want: []string{"Δm1 x", "msg m1 x", "call Bash", "done Bash ok", "assistant.usage", "end completed end_turn"},
 		},
 		"a discarded message is said again": {
 			in: []events.Data{
-				events.MessageDelta{MessageID: "a", Delta: "x"}, events.Discarded{MessageID: "a"},
-				events.MessageDelta{MessageID: "b", Delta: "x y"}, events.Message{MessageID: "b"},
+				events.MessageDelta{MessageID: "a", Delta: "x"},
+				events.Discarded{MessageID: "a"},
+				events.MessageDelta{MessageID: "b", Delta: "x y"},
+				events.Message{MessageID: "b"},
 			},
 			want: []string{"Δm1 x", "discard m1", "Δm2 x y", "msg m2 x y", "assistant.usage", "end completed end_turn"},
 		},
@@ -126,8 +133,10 @@ func TestRecorderOrder(t *testing.T) {
 		},
 		"equal native ids one after the other": {
 			in: []events.Data{
-				events.ToolCall{ID: "call_0", Name: "A"}, events.ToolComplete{ID: "call_0", Result: "1"},
-				events.ToolCall{ID: "call_0", Name: "B"}, events.ToolComplete{ID: "call_0", Result: "2"},
+				events.ToolCall{ID: "call_0", Name: "A"},
+				events.ToolComplete{ID: "call_0", Result: "1"},
+				events.ToolCall{ID: "call_0", Name: "B"},
+				events.ToolComplete{ID: "call_0", Result: "2"},
 				events.Message{MessageID: "m", Content: "x"},
 			},
 			want: []string{"call A", "done A 1", "call B", "done B 2", "Δm1 x", "msg m1 x", "assistant.usage", "end completed end_turn"},
@@ -207,11 +216,17 @@ func TestRecorderKeepsItsPromises(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(rt, "n") {
 			k, s := key.Draw(rt, "key"), text.Draw(rt, "text")
 			rec.record(rapid.SampledFrom([]events.Data{
-				events.MessageDelta{MessageID: k, Delta: s}, events.ReasoningDelta{ReasoningID: k, Delta: s},
-				events.Message{MessageID: k, Content: s}, events.Reasoning{ReasoningID: k, Content: s},
-				events.Discarded{MessageID: k}, events.Discarded{ReasoningID: k},
-				events.ToolCall{ID: k, Name: "n", Input: json.RawMessage(s)}, events.ToolComplete{ID: k},
-				events.ToolRequest{ToolCallID: "tc", NativeID: k}, events.Status{State: "working"}, events.FileChange{Path: k},
+				events.MessageDelta{MessageID: k, Delta: s},
+				events.ReasoningDelta{ReasoningID: k, Delta: s},
+				events.Message{MessageID: k, Content: s},
+				events.Reasoning{ReasoningID: k, Content: s},
+				events.Discarded{MessageID: k},
+				events.Discarded{ReasoningID: k},
+				events.ToolCall{ID: k, Name: "n", Input: json.RawMessage(s)},
+				events.ToolComplete{ID: k},
+				events.ToolRequest{ToolCallID: "tc", NativeID: k},
+				events.Status{State: "working"},
+				events.FileChange{Path: k},
 			}).Draw(rt, "event"))
 		}
 		var err error

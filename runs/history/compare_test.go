@@ -12,8 +12,9 @@ import (
 	"innerd/runs/history"
 )
 
-func user(text string) history.Message      { return history.Message{Role: "user", Text: text} }
+func user(text string) history.Message { return history.Message{Role: "user", Text: text} }
 func assistant(text string) history.Message { return history.Message{Role: "assistant", Text: text} }
+
 func summary(text string) history.Message {
 	return history.Message{Role: "assistant", Text: text, Summary: true}
 }
