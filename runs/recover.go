@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"innerd/backends"
 	"innerd/events"
 	"innerd/events/journal"
 	"innerd/toolbridge"
@@ -86,6 +85,20 @@ func closeLeft(log *journal.Log) error {
 	return log.End(closing, journal.RunEnd{
 		State: events.Failed, Reason: e.ErrorType, ErrorType: e.ErrorType, Ended: time.Now(), LastID: log.Last() + int64(len(closing)),
 	})
+}
+
+// Closing gives the events that close what is open in a log as its readers see
+// it. A journal asks for them where it had to drop events, because its disk
+// stayed full, before it writes a run's end.
+func Closing(log *journal.Log) []events.Data {
+	left := leftovers{}
+	for e, err := range log.Snapshot(0, nil) {
+		if err != nil {
+			break // what can't be read can't be closed
+		}
+		left.see(e)
+	}
+	return left.closing("the log could not take more")
 }
 
 // leftovers is what a log without an end left open.
@@ -183,4 +196,3 @@ func appendOnce(list []string, s string) []string {
 	return append(list, s)
 }
 
-var _ backends.Host = runHost{}

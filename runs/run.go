@@ -163,6 +163,8 @@ func (l *live) count(kind events.RequestKind, by int64) {
 // runHost is the run as its backend sees it.
 type runHost struct{ l *live }
 
+var _ backends.Host = runHost{}
+
 // Emit implements backends.Host.
 func (h runHost) Emit(e events.Event) {
 	if e.Data == nil {

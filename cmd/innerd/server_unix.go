@@ -109,7 +109,7 @@ func (s *server) domain(ctx context.Context) error {
 	if s.store, err = journal.Open(s.cfg.stateDir, &journal.Options{
 		Fsync: policy, MemoryBytes: set.bytes("log-memory"), BlobBytes: set.bytes("max-event"),
 		Retention: set.dur("retention"), MaxRuns: set.int("max-runs"), MaxBytes: set.bytes("max-log"),
-		Logger: s.log,
+		Logger: s.log, Closing: runs.Closing,
 	}); err != nil {
 		return err
 	}
@@ -207,6 +207,9 @@ func (s *server) stop(ctx context.Context) error {
 	}
 	if s.mcp != nil {
 		_ = s.mcp.Close()
+	}
+	if s.bridge != nil {
+		s.bridge.Close()
 	}
 	if s.children != nil {
 		if err := s.children.Close(ctx); err != nil {
