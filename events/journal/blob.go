@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -165,4 +166,8 @@ func (l *Log) Blob(sha string) (io.ReadCloser, int64, error) {
 type blobReader struct {
 	*io.SectionReader
 	io.Closer
+}
+
+func blobNotFound(sha string) error {
+	return fmt.Errorf("journal: blob %.64s: %w", sha, ErrNotFound)
 }

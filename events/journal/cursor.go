@@ -131,6 +131,7 @@ func (l *Log) leave() {
 	remove := last && l.deleted
 	if last && l.ended && l.dir != "" && !l.volatile {
 		l.releaseLocked()
+		l.s.forgetFrames(l)
 	}
 	l.mu.Unlock()
 	if last {

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -46,6 +45,7 @@ type Log struct {
 	disk     disk
 
 	full     bool  // the disk took no more: lines wait for space
+	cause    error // what it said
 	failed   error // *StorageError, once the run must end
 	damage   map[int64]struct{}
 	ending   bool
@@ -190,7 +190,7 @@ func (l *Log) roomLocked() error {
 		case int64(len(l.lines)+l.inflight) < limit:
 			return nil
 		case l.full:
-			l.failed = &StorageError{Err: l.disk.err}
+			l.failed = &StorageError{Err: l.cause}
 			return l.failed
 		}
 		l.cond.Wait()
@@ -345,92 +345,4 @@ func (l *Log) releaseLocked() {
 		l.chunks[i] = nil
 	}
 	l.chunks, l.mem = nil, 0
-}
-
-// End adds the closing events of the run, makes them durable as the policy
-// says, records e, and only then makes them visible; afterwards readers get
-// io.EOF. e.LastID is set by it, e.Ended if it is zero.
-//
-// Where the disk is so full that what waits unwritten must be dropped, it
-// closes the run with the error type storage, whatever e says, from the
-// reserve, and returns a *StorageError. The run has ended all the same.
-func (l *Log) End(d []events.Data, e RunEnd) error {
-	bodies := make([][]byte, len(d))
-	for i, v := range d {
-		body, err := events.AppendLine(nil, 0, 0, v)
-		if err != nil {
-			return err
-		}
-		bodies[i] = body
-	}
-	if e.Ended.IsZero() {
-		e.Ended = l.s.opt.Now()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ending {
-		return ErrEnded
-	}
-	if l.s.closed.Load() {
-		return ErrClosed
-	}
-	l.ending = true
-	l.cond.Broadcast()
-	l.takeWriterLocked()
-	for i, v := range d {
-		if _, err := l.addLocked(nil, bodies[i], classOf(v.EventType())); err != nil {
-			return err
-		}
-	}
-	err := l.finishLocked(d, e)
-	l.writing = false
-	l.cond.Broadcast()
-	return err
-}
-
-// takeWriterLocked waits for the writer and takes its place.
-func (l *Log) takeWriterLocked() {
-	l.wanted++
-	for l.writing {
-		l.disk.kickWriter()
-		l.cond.Wait()
-	}
-	l.wanted--
-	l.writing = true
-}
-
-// finishLocked writes what is left of an ending run and publishes it. The
-// caller holds the writer's token.
-func (l *Log) finishLocked(d []events.Data, e RunEnd) error {
-	var lost error
-	if l.dir != "" {
-		lost = l.flushEndLocked(&d, &e)
-	}
-	e.LastID = l.next - 1
-	if l.dir != "" {
-		l.mu.Unlock()
-		l.seal(e)
-		l.mu.Lock()
-		l.bytes = l.disk.total
-	}
-	l.end, l.ended = e, true
-	if l.full {
-		l.full = false
-		l.s.full.Add(-1)
-	}
-	l.publishLocked(e.LastID)
-	l.wakeLocked()
-	close(l.done)
-	if l.dir != "" && l.readers == 0 && !l.volatile {
-		l.releaseLocked()
-	}
-	l.lines, l.spare = nil, nil
-	l.s.table.settle(l.meta.ID)
-	l.s.noteEnded(l)
-	return lost
-}
-
-// Blob errors of a log in memory and on disk look the same to the caller.
-func blobNotFound(sha string) error {
-	return fmt.Errorf("journal: blob %.64s: %w", sha, ErrNotFound)
 }

@@ -60,6 +60,8 @@ func (s *Store) recover() error {
 		if l.ended {
 			s.ended = append(s.ended, l)
 			s.bytes += l.bytes
+		} else {
+			s.holding[l] = struct{}{}
 		}
 	}
 	slices.SortFunc(s.ended, func(a, b *Log) int { return a.end.Ended.Compare(b.end.Ended) })

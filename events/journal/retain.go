@@ -56,6 +56,7 @@ func (s *Store) removeFiles(l *Log) {
 		l.mu.Lock()
 		l.releaseLocked()
 		l.dropBlobsLocked(l.next)
+		l.s.forgetFrames(l)
 		l.mu.Unlock()
 	} else if err := s.fs.RemoveAll(l.dir); err != nil {
 		s.log.Warn("journal: a run's files are not removed", "run", l.meta.ID, "err", err)
@@ -120,7 +121,7 @@ func (s *Store) overdue() bool {
 // reclaim frees frames when all runs together have too many: of the runs with
 // the most first. Readers then read the files.
 func (s *Store) reclaim() {
-	all := s.all()
+	all := s.holders()
 	share := s.opt.MemoryBytes / int64(max(len(all), 1))
 	for limit := int64(tailBytes); s.pool.used.Load() > s.opt.MemoryBytes && limit > share/2; limit /= 2 {
 		for _, l := range all {

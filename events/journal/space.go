@@ -24,6 +24,7 @@ func (l *Log) waitSpaceLocked(err error) bool {
 			return !l.ending
 		}
 	}
+	l.cause = err
 	if !l.full {
 		l.full = true
 		l.s.full.Add(1)

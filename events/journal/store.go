@@ -1,13 +1,13 @@
 package journal
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +40,7 @@ type Store struct {
 	mu      sync.Mutex
 	logs    map[string]*Log   // nil: being made
 	leaving map[string]bool   // deleted, but read
+	holding map[*Log]struct{} // without an end, or with frames in memory
 	ended   []*Log            // in the order in which they ended, to be dropped
 	bytes   int64             // of ended runs on disk
 	files   map[string][]byte // of WriteFile, in memory only
@@ -54,7 +55,7 @@ type Store struct {
 // is ErrLocked; where it can't be written, and for dir "", the Store is in
 // memory only. Nothing is started: see Run.
 func Open(dir string, opt *Options) (*Store, error) {
-	s := &Store{opt: opt.withDefaults(), logs: map[string]*Log{}, leaving: map[string]bool{}}
+	s := &Store{opt: opt.withDefaults(), logs: map[string]*Log{}, leaving: map[string]bool{}, holding: map[*Log]struct{}{}}
 	if _, err := ParsePolicy(string(s.opt.Fsync)); err != nil {
 		return nil, err
 	}
@@ -178,6 +179,7 @@ func (s *Store) Create(meta RunMeta) (*Log, error) {
 		delete(s.logs, meta.ID)
 	} else {
 		s.logs[meta.ID] = l
+		s.holding[l] = struct{}{}
 	}
 	s.mu.Unlock()
 	s.table.settle(meta.ID)
@@ -258,6 +260,20 @@ func (s *Store) all() []*Log {
 	return all
 }
 
+// holders gives the logs that may hold frames or open files.
+func (s *Store) holders() []*Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.holding))
+}
+
+// forgetFrames notes that an ended log holds nothing any more.
+func (s *Store) forgetFrames(l *Log) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.holding, l)
+}
+
 // List gives all runs, newest first.
 func (s *Store) List() []Info {
 	all := s.all()
@@ -294,132 +310,4 @@ func (s *Store) Unfinished() []*Log {
 	}
 	slices.SortFunc(open, func(a, b *Log) int { return a.meta.Created.Compare(b.meta.Created) })
 	return open
-}
-
-// Stats gives the gauges.
-func (s *Store) Stats() Stats {
-	st := Stats{
-		MemoryBytes: s.pool.used.Load(), Damaged: s.damaged.Load(), Dropped: s.dropped.Load(),
-		Full: int(s.full.Load()), MemoryOnly: s.memoryOnly,
-	}
-	for _, l := range s.all() {
-		l.mu.Lock()
-		st.Runs++
-		st.Readers += l.readers
-		if !l.ended {
-			st.Live++
-			if n := len(l.disk.segs); n > 0 {
-				st.DiskBytes += l.disk.segs[n-1].x.size()
-			}
-		}
-		l.mu.Unlock()
-	}
-	s.mu.Lock()
-	st.DiskBytes += s.bytes
-	s.mu.Unlock()
-	return st
-}
-
-// Run does what needs a clock until ctx ends: the sync each second, retention,
-// the reserve.
-func (s *Store) Run(ctx context.Context) error {
-	const retain = 30 // ticks
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	s.Retain()
-	for n := 1; ; n++ {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		s.tick()
-		if n%retain == 0 {
-			s.Retain()
-		}
-	}
-}
-
-func (s *Store) tick() {
-	if s.memoryOnly || s.closed.Load() {
-		return
-	}
-	for _, l := range s.all() {
-		if s.opt.Fsync == FsyncInterval {
-			l.syncNow()
-		}
-		l.trim()
-	}
-	if s.opt.Fsync == FsyncInterval {
-		if err := s.table.sync(); err != nil {
-			s.log.Error("journal: runs.jsonl not synced", "err", err)
-		}
-	}
-	if s.full.Load() == 0 {
-		s.restoreReserve()
-	}
-	s.spares.fill(s)
-}
-
-// Close waits for what is being written, syncs it and gives the directory
-// back. Runs without an end are unfinished at the next Open.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	again := s.closed.Swap(true)
-	s.mu.Unlock()
-	if again {
-		return nil
-	}
-	all := s.all()
-	for _, l := range all {
-		l.mu.Lock()
-		l.wakeLocked()
-		l.cond.Broadcast()
-		l.disk.kickWriter()
-		l.mu.Unlock()
-	}
-	s.writers.Wait()
-	var errs []error
-	for _, l := range all {
-		errs = append(errs, l.shut())
-	}
-	if !s.memoryOnly {
-		if s.opt.Fsync != FsyncNone {
-			errs = append(errs, s.table.sync())
-		}
-		s.table.close()
-		s.spares.close()
-	}
-	s.unlock()
-	return errors.Join(errs...)
-}
-
-// shut closes the files of a live run when the store closes.
-func (l *Log) shut() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended || l.dir == "" {
-		return nil
-	}
-	l.takeWriterLocked()
-	if len(l.lines) > 0 && !l.full {
-		_ = l.writeLocked()
-	}
-	l.mu.Unlock()
-	var err error
-	if l.s.opt.Fsync != FsyncNone {
-		err = l.syncAll()
-	}
-	if l.disk.file != nil {
-		err = errors.Join(err, l.disk.file.Close())
-		l.disk.file = nil
-	}
-	if l.disk.idx != nil {
-		_ = l.disk.idx.Close()
-		l.disk.idx = nil
-	}
-	l.mu.Lock()
-	l.disk.syncable = nil
-	l.stopWriterLocked()
-	return err
 }

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
-
-	"innerd/events"
 )
 
 // gather is how much must wait before the writer does not step back once for
@@ -42,7 +40,6 @@ type disk struct {
 	put   int   // entries of x.closed that are in idx
 	torn  bool  // bytes of a failed write may stand behind the end
 	total int64 // bytes of all files
-	err   error // why the last write failed
 	kick  chan struct{}
 
 	// Under the log's lock:
@@ -154,13 +151,11 @@ func (d *disk) write(l *Log, buf []byte) (int, error) {
 	}
 	if d.file == nil {
 		if err := d.openSegment(l, os.O_CREATE); err != nil {
-			d.err = err
 			return 0, err
 		}
 	}
 	if d.torn {
 		if err := d.file.Truncate(d.x.size()); err != nil {
-			d.err = err
 			return 0, err
 		}
 		d.torn = false
@@ -168,12 +163,11 @@ func (d *disk) write(l *Log, buf []byte) (int, error) {
 	n, err := writeAt(d.file, buf, d.x.size())
 	if err != nil {
 		d.torn = n > 0
-		d.err = err
 		n = bytes.LastIndexByte(buf[:n], '\n') + 1
 	}
 	if n > 0 && l.s.opt.Fsync == FsyncAlways {
 		if serr := d.syncAlways(l, buf[:n]); serr != nil {
-			d.err = serr
+			d.torn = true
 			return 0, serr
 		}
 	}
@@ -285,68 +279,4 @@ func writeIndex(fsys FS, name string, blocks []block) error {
 		buf = b.appendEntry(buf)
 	}
 	return replaceFile(fsys, name, buf, false)
-}
-
-// seal closes the files of a run that ends, and writes its line in runs.jsonl.
-// The caller holds the writer's token, not the lock.
-func (l *Log) seal(e RunEnd) {
-	d := &l.disk
-	if d.name != "" {
-		d.sealIndex(l)
-	}
-	if d.file != nil {
-		_ = d.file.Close()
-		d.file = nil
-	}
-	l.mu.Lock()
-	if n := len(d.segs); n > 0 {
-		d.segs[n-1].live, d.segs[n-1].x = false, indexer{}
-	}
-	d.dirty, d.syncable, d.unsynced = false, nil, nil
-	l.mu.Unlock()
-	d.x = indexer{}
-	if err := l.s.recordEnd(l.meta.ID, e, d.total); err != nil {
-		// The last event says the same: it is read at the next start.
-		l.s.log.Error("journal: the end of a run is not in runs.jsonl", "run", l.meta.ID, "err", err)
-	}
-}
-
-// flushEndLocked writes and syncs the last lines of a run. If the disk does
-// not take them, it drops what nobody has seen and writes only the end.
-func (l *Log) flushEndLocked(d *[]events.Data, e *RunEnd) error {
-	buf := l.lines
-	l.lines = nil
-	l.mu.Unlock()
-	n, err := l.writeEnd(buf)
-	l.mu.Lock()
-	l.disk.publishLocked()
-	if err == nil {
-		return nil
-	}
-	l.publishLocked(l.last + int64(bytes.Count(buf[:n], newline)))
-	return l.endFromReserveLocked(d, e, err)
-}
-
-// writeEnd writes the last lines, giving up ended runs for them, and syncs.
-func (l *Log) writeEnd(buf []byte) (n int, err error) {
-	d := &l.disk
-	for {
-		var k int
-		k, err = d.write(l, buf[n:])
-		n += k
-		if err == nil || !diskFull(err) || !l.s.dropOldest() {
-			break
-		}
-	}
-	if err == nil && l.s.opt.Fsync != FsyncNone && l.s.opt.Fsync != FsyncAlways {
-		if err = l.syncAll(); err != nil {
-			// Written, and visible to this kernel: only a power cut can lose it.
-			l.s.log.Error("journal: not synced", "run", l.meta.ID, "err", err)
-			err = nil
-		}
-		if terr := l.s.table.sync(); terr != nil {
-			l.s.log.Error("journal: runs.jsonl not synced", "run", l.meta.ID, "err", terr)
-		}
-	}
-	return n, err
 }

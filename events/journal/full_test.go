@@ -1,0 +1,260 @@
+package journal_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"innerd/events"
+	"innerd/events/journal"
+)
+
+func TestShortWrites(t *testing.T) {
+	f := newFaults()
+	s := open(t, t.TempDir(), &journal.Options{FS: f})
+	f.set(func(op, _ string, n int) (int, error) {
+		if op == "write" {
+			return (n + 2) / 3, nil
+		}
+		return n, nil
+	})
+	l := create(t, s, run)
+	say(t, l, "a", "b", "c")
+	end(t, l)
+	l.Meta()
+	want(t, visible(t, l, 2), "3 c", "4 [assistant.usage]", "5 [session.end]")
+}
+
+func TestDiskFullDropsEndedRunsFirst(t *testing.T) {
+	f := newFaults()
+	s := open(t, t.TempDir(), &journal.Options{FS: f, Fsync: journal.FsyncNone})
+	for _, id := range []string{"old-0001", "old-0002", "old-0003"} {
+		l := create(t, s, id)
+		say(t, l, "x")
+		end(t, l)
+	}
+	l := create(t, s, run)
+	disk := &fullDisk{room: 30, gives: 1 << 20, err: syscall.ENOSPC}
+	f.set(func(op, name string, n int) (int, error) {
+		if op == "removeall" && strings.HasSuffix(name, "old-0002") {
+			disk.add(1 << 20) // the second is what makes room
+		}
+		return disk.hook(op, name, n)
+	})
+	say(t, l, "a", "b")
+	await(t, l, 2)
+	want(t, visible(t, l, 0), "1 a", "2 b")
+	if _, err := s.Get("old-0003"); err != nil {
+		t.Fatal("the third went too")
+	}
+	if _, err := s.Get("old-0001"); !errors.Is(err, journal.ErrNotFound) {
+		t.Fatal("the first is still there")
+	}
+}
+
+func TestDiskFullAndSpaceBack(t *testing.T) {
+	f := newFaults()
+	dir := t.TempDir()
+	s := open(t, dir, &journal.Options{FS: f, Fsync: journal.FsyncNone})
+	l := create(t, s, run)
+	say(t, l, "a")
+	await(t, l, 1)
+	disk := &fullDisk{room: 40, gives: 300, err: syscall.ENOSPC}
+	f.set(disk.hook)
+	say(t, l, strings.Repeat("b", 500), "c")
+	await(t, l, 2)
+	want(t, visible(t, l, 0), "1 a", "2 [session.status]")
+	if st := s.Stats(); st.Full != 1 {
+		t.Fatalf("%+v", st)
+	}
+	say(t, l, "d") // the agent goes on, unseen
+	if l.Last() != 2 {
+		t.Fatal("seen before it was written")
+	}
+	f.set(nil)
+	await(t, l, 5)
+	want(t, visible(t, l, 2), "3 "+strings.Repeat("b", 500), "4 c", "5 d")
+	end(t, l)
+	all := visible(t, l, 0)
+	_ = s.Close()
+	s = open(t, dir, nil)
+	l, _ = s.Get(run)
+	want(t, visible(t, l, 0), all...)
+}
+
+func TestDiskStaysFull(t *testing.T) {
+	f := newFaults()
+	dir := t.TempDir()
+	closing := func(l *journal.Log) []events.Data {
+		return []events.Data{events.Message{Content: "a", MessageID: "m", Partial: true}}
+	}
+	s := open(t, dir, &journal.Options{FS: f, UnwrittenBytes: 1000, Closing: closing})
+	l := create(t, s, run)
+	say(t, l, "a")
+	await(t, l, 1)
+	disk := &fullDisk{gives: 200, err: syscall.ENOSPC}
+	f.set(disk.hook)
+	var err error
+	n := 0
+	for ; err == nil && n < 1000; n++ {
+		_, err = l.Append(events.MessageDelta{Delta: strings.Repeat("x", 300), MessageID: "m"})
+	}
+	var storage *journal.StorageError
+	if !errors.As(err, &storage) || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("after %d: %v", n, err)
+	}
+	if n < 15 || n > 40 {
+		t.Fatalf("%d events waited", n)
+	}
+	err = l.End([]events.Data{events.Usage{}, events.End{State: events.Completed}}, journal.RunEnd{State: events.Completed})
+	if !errors.As(err, &storage) {
+		t.Fatal(err)
+	}
+	all := visible(t, l, 0)
+	want(t, all, "1 a", "2 [session.status]", "3 [assistant.message]", "4 [session.error]", "5 [session.end]")
+	e, ok := l.Ended()
+	if !ok || e.State != events.Failed || e.ErrorType != events.ErrStorage || e.LastID != 5 {
+		t.Fatalf("%+v", e)
+	}
+	if got := s.Stats().Dropped; got != int64(n-1) {
+		t.Fatalf("%d dropped of %d", got, n-1)
+	}
+	_ = s.Close()
+	s = open(t, dir, nil)
+	l, _ = s.Get(run)
+	want(t, visible(t, l, 0), all...)
+}
+
+func TestCreateFailsAndLeavesNothing(t *testing.T) {
+	for _, errno := range []error{syscall.ENOSPC, syscall.EMFILE, syscall.EIO} {
+		f := newFaults()
+		dir := t.TempDir()
+		s := open(t, dir, &journal.Options{FS: f, Fsync: journal.FsyncAlways})
+		base := f.count()
+		create(t, s, "run-first")
+		steps := f.count() - base
+		for k := range steps {
+			n := 0
+			f.set(func(_, _ string, b int) (int, error) {
+				n++
+				if n == k+1 {
+					return b / 2, errno
+				}
+				return b, nil
+			})
+			id := fmt.Sprintf("run-%04d", k)
+			_, err := s.Create(journal.RunMeta{ID: id})
+			f.set(nil)
+			if err == nil {
+				continue // a step whose failure does not matter
+			}
+			if !errors.Is(err, errno) {
+				t.Fatal(err)
+			}
+			if _, err := s.Get(id); !errors.Is(err, journal.ErrNotFound) {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "runs", id)); err == nil {
+				t.Fatalf("step %d: files are left", k)
+			}
+			if table, _ := os.ReadFile(filepath.Join(dir, "runs.jsonl")); bytes.Contains(table, []byte(id)) || !bytes.HasSuffix(table, []byte("}\n")) {
+				t.Fatalf("step %d: %s", k, table)
+			}
+			create(t, s, id) // and it can be tried again
+		}
+	}
+}
+
+func TestOutOfDescriptors(t *testing.T) {
+	f := newFaults()
+	s := open(t, t.TempDir(), &journal.Options{FS: f, SegmentBytes: 300})
+	l := create(t, s, run)
+	left := 0
+	f.set(func(op, _ string, n int) (int, error) {
+		if op == "open" {
+			if left == 0 {
+				left = 1 // one is given back by a spare
+				return 0, syscall.EMFILE
+			}
+			left--
+		}
+		return n, nil
+	})
+	if _, err := s.Create(journal.RunMeta{ID: "run-0002"}); !errors.Is(err, syscall.EMFILE) {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		say(t, l, strings.Repeat("x", 100))
+		await(t, l, int64(i+1))
+	}
+	end(t, l)
+	f.set(nil)
+	if got := visible(t, l, 0); len(got) != 10 {
+		t.Fatal(got)
+	}
+}
+
+func TestFsyncError(t *testing.T) {
+	for _, policy := range []journal.Policy{journal.FsyncAlways, journal.FsyncInterval} {
+		f := newFaults()
+		dir := t.TempDir()
+		s := open(t, dir, &journal.Options{FS: f, Fsync: policy})
+		l := create(t, s, run)
+		say(t, l, "a")
+		await(t, l, 1)
+		old, _ := os.Stat(segment(dir))
+		failed := make(chan struct{})
+		first := true
+		f.set(func(op, name string, n int) (int, error) {
+			if first && op == "sync" && strings.HasSuffix(name, ".jsonl") && strings.Contains(name, run) {
+				first = false
+				close(failed)
+				return 0, syscall.EIO
+			}
+			return n, nil
+		})
+		say(t, l, "b")
+		await(t, l, 2)
+		if policy == journal.FsyncInterval {
+			s.Tick()
+		}
+		<-failed
+		say(t, l, "c")
+		end(t, l)
+		want(t, visible(t, l, 0), "1 a", "2 b", "3 c", "4 [assistant.usage]", "5 [session.end]")
+		fresh, err := os.Stat(segment(dir))
+		if err != nil || os.SameFile(old, fresh) {
+			t.Fatalf("%s: the same file goes on, %v", policy, err)
+		}
+		_ = s.Close()
+		s = open(t, dir, nil)
+		l, _ = s.Get(run)
+		want(t, visible(t, l, 2), "3 c", "4 [assistant.usage]", "5 [session.end]")
+	}
+}
+
+func TestFsyncKeepsFailing(t *testing.T) {
+	f := newFaults()
+	s := open(t, t.TempDir(), &journal.Options{FS: f})
+	l := create(t, s, run)
+	say(t, l, "a")
+	await(t, l, 1)
+	f.set(func(op, name string, n int) (int, error) {
+		if op == "sync" && strings.Contains(name, run) {
+			return 0, syscall.EIO
+		}
+		return n, nil
+	})
+	s.Tick()
+	var storage *journal.StorageError
+	if _, err := l.Append(events.Steered{Text: "x"}); !errors.As(err, &storage) {
+		t.Fatal(err)
+	}
+	end(t, l)
+	want(t, visible(t, l, 0), "1 a", "2 [assistant.usage]", "3 [session.end]")
+}
