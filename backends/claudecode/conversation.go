@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"innerd/backends"
@@ -208,6 +209,8 @@ func (c *conversation) watch(p *process) {
 	}
 }
 
+var efforts = []string{"low", "medium", "high", "xhigh", "max"}
+
 // tune sets what can be set while claude runs.
 func (c *conversation) tune(ctx context.Context, p *process, h backends.Host, s *backends.Settings) error {
 	type flags struct {
@@ -219,9 +222,12 @@ func (c *conversation) tune(ctx context.Context, p *process, h backends.Host, s 
 		Max     any    `json:"max_thinking_tokens"`
 	}
 	if s.Effort != c.effort {
-		var level any
-		if s.Effort != "" {
+		var level any // its own default
+		switch {
+		case slices.Contains(efforts, s.Effort):
 			level = s.Effort
+		case s.Effort != "": // claude would ignore it without a word
+			h.Emit(status(events.StateNotice, "claude knows no reasoning effort "+s.Effort+"; using its default"))
 		}
 		if err := c.set(ctx, p, h, "reasoning effort", flags{"apply_flag_settings", map[string]any{"effortLevel": level}}); err != nil {
 			return err

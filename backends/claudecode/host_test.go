@@ -2,13 +2,15 @@ package claudecode_test
 
 import (
 	"context"
+	"encoding/json"
 
 	"innerd/backends"
 	"innerd/events"
 )
 
-// governed is a backend whose runs answer permissions as their mode says, as
-// the real Host does: the suite's host only gives the answers of its cases.
+// governed is a backend whose runs answer permissions by themselves where
+// their options say so, as the real Host does in the mode auto: the suite's
+// host only gives the answers of its cases.
 type governed struct{ backends.Backend }
 
 func (g governed) Open(ctx context.Context, cfg backends.Config) (backends.Conversation, error) {
@@ -22,11 +24,13 @@ func (g governed) Open(ctx context.Context, cfg backends.Config) (backends.Conve
 type governedConversation struct{ backends.Conversation }
 
 func (g governedConversation) Run(ctx context.Context, in backends.Input, h backends.Host) (backends.Outcome, error) {
-	if in.Set.Permission != backends.PermissionAsk {
+	if string(in.Set.Options) == string(autoOptions) {
 		h = autoHost{h}
 	}
 	return g.Conversation.Run(ctx, in, h)
 }
+
+var autoOptions = json.RawMessage(`{"test":"auto"}`)
 
 type autoHost struct{ backends.Host }
 

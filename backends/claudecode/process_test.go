@@ -26,6 +26,9 @@ func runIn(ctx context.Context, t *testing.T, c backends.Conversation, turn back
 	t.Helper()
 	rec := backendtest.NewRecorder(turn, nil, onCancel)
 	set.Interactive = turn.Interactive
+	if turn.Permission == "" {
+		set.Options = autoOptions
+	}
 	out, err := c.Run(ctx, backends.Input{Parts: []events.Part{events.Text(orText(turn.Prompt, "Go."))}, Set: set}, rec)
 	rec.Close()
 	return rec.Events(), out, err

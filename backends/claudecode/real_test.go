@@ -177,13 +177,13 @@ func TestHostToolNames(t *testing.T) {
 func TestModelChange(t *testing.T) {
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("one"), text("two"))
-	for _, m := range []string{"claude-sonnet-4-5", "claude-haiku-4-5"} {
-		if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Model: m, Effort: "low"}); err != nil {
+	for _, m := range []string{"claude-opus-4-5", "claude-opus-4-6"} {
+		if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Model: m}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rs := s.sc.Requests()
-	if rs[0].Model != "claude-sonnet-4-5" || rs[1].Model != "claude-haiku-4-5" {
+	if rs[0].Model != "claude-opus-4-5" || rs[1].Model != "claude-opus-4-6" {
 		t.Errorf("%s, %s", rs[0].Model, rs[1].Model)
 	}
 	if n := len(s.sc.Side()); n != 0 {
@@ -191,6 +191,29 @@ func TestModelChange(t *testing.T) {
 	}
 	if len(rs[1].Messages) < 3 {
 		t.Errorf("the new process does not know the conversation: %d messages", len(rs[1].Messages))
+	}
+}
+
+// TestEffort: the effort is changed in the process that runs.
+func TestEffort(t *testing.T) {
+	b := newBench(t)
+	c, s := b.open(t, backends.Config{}, text("one"), text("two"), text("three"))
+	for _, effort := range []string{"low", "high", "no such effort"} {
+		evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Effort: effort})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if noticed := evs[0].Type() == events.TypeStatus; noticed != (effort == "no such effort") {
+			t.Errorf("%s: notice: %v", effort, noticed)
+		}
+	}
+	for i, want := range []string{`"effort":"low"`, `"effort":"high"`} {
+		if !bytes.Contains(s.sc.Requests()[i].Body, []byte(want)) {
+			t.Errorf("turn %d is not asked with %s", i+1, want)
+		}
+	}
+	if n := len(s.started()); n != 1 {
+		t.Errorf("%d processes", n)
 	}
 }
 

@@ -200,6 +200,9 @@ func (s *seat) Arrange(steps []backendtest.Step) backendtest.Setup {
 	s.mu.Lock()
 	s.asked, s.queue = s.sc.Count(), p.turns
 	s.mu.Unlock()
+	if p.unasked {
+		return backendtest.Setup{Settings: backends.Settings{Options: autoOptions}}
+	}
 	return backendtest.Setup{}
 }
 
@@ -211,6 +214,8 @@ type script struct {
 	usage  *modelstub.Usage
 	finish string
 	text   bool // the last block is text
+
+	unasked bool // it has a tool that asks nobody
 }
 
 func (p *script) add(t modelstub.Turn)    { p.turns = append(p.turns, arranged{turn: t}) }
@@ -272,6 +277,7 @@ func (p *script) step(s backendtest.Step) {
 		}
 		p.say(modelstub.Flood(s.Flood.Deltas, size))
 	case s.Tool != nil:
+		p.unasked = true
 		p.call(modelstub.Tool("Bash", bashInput(s.Tool.Input)))
 	case s.Permission != nil:
 		p.call(modelstub.Tool("Bash", bashInput(s.Permission.Input)))
