@@ -195,4 +195,3 @@ func appendOnce(list []string, s string) []string {
 	}
 	return append(list, s)
 }
-
