@@ -1,0 +1,50 @@
+package fieldhost
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+)
+
+// lineReader cuts a body where Python's str.splitlines does, which is at more
+// places than an SSE reader knows.
+type lineReader struct {
+	r *bufio.Reader
+}
+
+func newLineReader(r io.Reader) *lineReader { return &lineReader{bufio.NewReaderSize(r, 64<<10)} }
+
+// boundary reports whether a line ends before or at the rune.
+func boundary(r rune) bool {
+	switch r {
+	case '\n', '\r', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
+		return true
+	}
+	return false
+}
+
+// next is the next line without its end; the last may have none. Bytes that
+// are not UTF-8 become U+FFFD.
+func (l *lineReader) next() (string, error) {
+	var b strings.Builder
+	for {
+		c, _, err := l.r.ReadRune()
+		if err != nil {
+			if errors.Is(err, io.EOF) && b.Len() > 0 {
+				return b.String(), nil
+			}
+			return b.String(), err
+		}
+		if !boundary(c) {
+			b.WriteRune(c)
+			continue
+		}
+		if c == '\r' {
+			if p, err := l.r.Peek(1); err == nil && p[0] == '\n' {
+				_, _ = l.r.Discard(1)
+			}
+		}
+		return b.String(), nil
+	}
+}
