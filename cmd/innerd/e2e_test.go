@@ -172,35 +172,48 @@ func readLines(r io.Reader) *lines {
 
 func (l *lines) wait() { <-l.end }
 
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.got, "\n") + "\n"
+}
+
 // all gives every line, those to come too, for at most a minute.
 func (l *lines) all(t *testing.T) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		t.Helper()
 		late := time.After(time.Minute)
 		for i := 0; ; i++ {
-			for {
-				l.mu.Lock()
-				n, more := len(l.got), l.more
-				l.mu.Unlock()
-				if i < n {
-					break
-				}
-				select {
-				case <-more:
-				case <-l.end:
-					l.mu.Lock()
-					n = len(l.got)
-					l.mu.Unlock()
-					if i >= n {
-						return
-					}
-				case <-late:
-					t.Fatalf("nothing more after %d lines", n)
-				}
-			}
-			if !yield(l.got[i]) {
+			line, ok := l.line(i, late)
+			if !ok {
 				return
 			}
+			if !yield(line) {
+				return
+			}
+		}
+	}
+}
+
+// line waits for the i-th line.
+func (l *lines) line(i int, late <-chan time.Time) (string, bool) {
+	for ended := false; ; {
+		l.mu.Lock()
+		n, more := len(l.got), l.more
+		if i < n {
+			defer l.mu.Unlock()
+			return l.got[i], true
+		}
+		l.mu.Unlock()
+		if ended {
+			return "", false
+		}
+		select {
+		case <-more:
+		case <-l.end:
+			ended = true
+		case <-late:
+			return "", false
 		}
 	}
 }
@@ -213,7 +226,7 @@ func (l *lines) until(t *testing.T, s string) string {
 			return line
 		}
 	}
-	t.Fatalf("%q did not come; there was:\n%s", s, strings.Join(l.got, "\n"))
+	t.Fatalf("%q did not come; there was:\n%s", s, l.text())
 	return ""
 }
 

@@ -7,6 +7,8 @@ import (
 	"context"
 	"io"
 	"os"
+
+	"innerd/cmd/innerd/shield"
 )
 
 // app is what a command may touch of the process.
@@ -17,11 +19,10 @@ type app struct {
 }
 
 func main() {
-	secrets, err := shield(os.Args)
-	if err != nil {
+	if err := shield.Err(); err != nil {
 		_, _ = io.WriteString(os.Stderr, "innerd: "+err.Error()+"\n")
 		os.Exit(exitFailed)
 	}
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: secrets.getenv}
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: shield.Getenv}
 	os.Exit(a.main(context.Background(), os.Args[1:]))
 }

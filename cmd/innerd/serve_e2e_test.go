@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"innerd/cmd/innerd/shield"
 )
 
 func TestServeStopsWithARunOn(t *testing.T) {
@@ -31,7 +33,7 @@ func TestServeStopsWithARunOn(t *testing.T) {
 		l := readLines(out)
 		l.until(t, "message_delta")
 		if code := s.stop(sig); code != 0 {
-			t.Errorf("%v: exit code %d\n%s", sig, code, strings.Join(s.log.got, "\n"))
+			t.Errorf("%v: exit code %d\n%s", sig, code, s.log.text())
 		}
 		l.until(t, `"error_type":"shutdown"`)
 		l.until(t, `"type":"session.end"`)
@@ -82,7 +84,7 @@ func TestServeKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := h.run("tail", "--json", first.Data.TaskID)
-	if want := strings.Join(l.got, "\n") + "\n"; withoutHeartbeats(again.out) != withoutHeartbeats(want) {
+	if want := l.text(); withoutHeartbeats(again.out) != withoutHeartbeats(want) {
 		t.Errorf("a reader saw\n%s\nand the log has\n%s", want, again.out)
 	}
 }
@@ -221,7 +223,7 @@ func TestServeHidesKeys(t *testing.T) {
 		t.Skip("there is no /proc")
 	}
 	h := newHome(t)
-	for _, name := range append(secretNames, "INNERD_CLAUDE_CODE_API_KEY", "INNERD_X_API_KEY") {
+	for _, name := range append(shield.Names(), "INNERD_CLAUDE_CODE_API_KEY", "INNERD_X_API_KEY") {
 		h.env = append(h.env, name+"=dummy-"+strings.ToLower(name))
 	}
 	s := h.serve()
