@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -141,16 +142,30 @@ func classOf(t events.Type) uint8 {
 	return classOther
 }
 
+func classOfLine(line []byte) uint8 {
+	t := lineType(line)
+	if string(t) == string(events.TypeMessageDelta) {
+		return classDelta
+	}
+	return classOf(events.Type(t))
+}
+
 const (
 	framePrefix = "id: "
 	frameMiddle = "\ndata: "
 	frameExtra  = len(framePrefix) + 20 + len(frameMiddle) + 2 // beside the line, at most
 )
 
-// appendFrame appends the frame of a line without its line end.
+// appendFrame appends the frame of a line without its line end. The id stands
+// in the line already, as text.
 func appendFrame(dst []byte, id int64, line []byte) []byte {
 	dst = append(dst, framePrefix...)
-	dst = strconv.AppendInt(dst, id, 10)
+	const at = len(`{"id":`)
+	if n := bytes.IndexByte(line[:min(len(line), at+20)], ','); n > at {
+		dst = append(dst, line[at:n]...)
+	} else {
+		dst = strconv.AppendInt(dst, id, 10)
+	}
 	dst = append(dst, frameMiddle...)
 	dst = append(dst, line...)
 	return append(dst, "\n\n"...)

@@ -22,7 +22,7 @@ type fetcher struct {
 	file   File
 	first  int64 // of the segment that file is
 	blocks []block
-	recent [4]*chunk
+	recent [8]*chunk
 	slot   int
 }
 
@@ -255,7 +255,7 @@ func (l *Log) frameBlock(c *chunk, data []byte, b block) {
 			l.frameDamaged(c, id)
 		} else {
 			line := data[at : at+n]
-			c.mark(appendFrame(c.buf, id, line), classOf(events.Type(lineType(line))))
+			c.mark(appendFrame(c.buf, id, line), classOfLine(line))
 		}
 		at += n + 1
 	}
@@ -286,7 +286,7 @@ func (l *Log) frameWreck(c *chunk, data []byte, b block) {
 	lines := trusted(data, b)
 	for id := b.first; id < b.next(); id++ {
 		if line := lines[id-b.first]; line != nil {
-			c.mark(appendFrame(c.buf, id, line), classOf(events.Type(lineType(line))))
+			c.mark(appendFrame(c.buf, id, line), classOfLine(line))
 		} else {
 			l.frameDamaged(c, id)
 		}

@@ -186,17 +186,26 @@ func (x *indexer) scan(data []byte) int {
 
 // lineType finds the type in a line written by events.AppendLine.
 func lineType(line []byte) []byte {
-	const key = `"type":"`
-	i := bytes.Index(line[:min(len(line), 80)], []byte(key))
-	if i < 0 {
+	rest, _ := bytes.CutPrefix(line, []byte{'{'})
+	rest = skipNumber(rest, `"id":`)
+	rest = skipNumber(rest, `"ts":`)
+	rest, ok := bytes.CutPrefix(rest, []byte(`"type":"`))
+	n := bytes.IndexByte(rest, '"')
+	if !ok || n < 0 {
 		return nil
 	}
-	rest := line[i+len(key):]
-	j := bytes.IndexByte(rest, '"')
-	if j < 0 {
-		return nil
+	return rest[:n]
+}
+
+// skipNumber goes behind a member of an object, if it is the next.
+func skipNumber(rest []byte, key string) []byte {
+	number, ok := bytes.CutPrefix(rest, []byte(key))
+	for i := 0; ok && i < len(number) && i < 20; i++ {
+		if number[i] == ',' {
+			return number[i+1:]
+		}
 	}
-	return rest[:j]
+	return rest
 }
 
 // repair finds the one byte of data whose change explains why its checksum is

@@ -119,7 +119,7 @@ func (l *Log) addLineLocked(line []byte) {
 	buf = strconv.AppendInt(buf, l.next, 10)
 	buf = append(buf, rest...)
 	buf = append(buf, "\n\n"...)
-	c.mark(buf, classOf(events.Type(lineType(line))))
+	c.mark(buf, classOfLine(line))
 	l.lines = append(l.lines, buf[start:len(buf)-1]...)
 	l.next++
 }
