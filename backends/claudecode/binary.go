@@ -101,7 +101,8 @@ func (b *Backend) version(ctx context.Context, path string) (string, error) {
 }
 
 func (b *Backend) askVersion(ctx context.Context, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	// Not the end of the one who asks first: others wait for the same answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), versionTimeout)
 	defer cancel()
 	var out bytes.Buffer
 	child, err := b.o.Children.Start(ctx, proc.Command{
