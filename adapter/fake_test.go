@@ -47,7 +47,7 @@ type fake struct {
 	verdict  toolbridge.Verdict
 }
 
-func newFake(t *testing.T) *fake {
+func newFake(t testing.TB) *fake {
 	t.Helper()
 	store, err := journal.Open(t.TempDir(), &journal.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -81,7 +81,7 @@ func (f *fake) Start(_ context.Context, owner string, spec runs.Spec) (adapter.R
 	if err != nil {
 		return nil, false, err
 	}
-	r := &fakeRun{log: log, hash: spec.BodyHash, began: time.Now(), attached: make(chan int, 64), canceled: make(chan string, 4)}
+	r := &fakeRun{log: log, hash: spec.BodyHash, began: time.Now(), attached: make(chan int, 1<<16), canceled: make(chan string, 4)}
 	f.runs[id] = r
 	if _, err := log.Append(events.TaskID{TaskID: id, ContextID: spec.ContextID, Backend: "fake"}); err != nil {
 		return nil, false, err

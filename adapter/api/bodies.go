@@ -242,3 +242,21 @@ func checkPart(field string, p events.Part) error {
 	}
 	return fieldErr(field+".type", "%q is none of text, image, audio, video, file, json", p.Type)
 }
+
+// Backend is an agent and whether it can run on the server.
+type Backend struct {
+	Name         string          `json:"name"`
+	Usable       bool            `json:"usable"`
+	Version      string          `json:"version,omitempty"`
+	Pinned       string          `json:"pinned,omitempty"` // the version the server was tested with
+	Login        string          `json:"login,omitempty"`  // key, login, none
+	Models       []string        `json:"models,omitempty"`
+	Capabilities map[string]bool `json:"capabilities"`
+	Why          string          `json:"why,omitempty"`  // why not usable
+	Hint         string          `json:"hint,omitempty"` // what to do
+}
+
+// Backends is the answer of /backends.
+type Backends struct {
+	Backends []Backend `json:"backends"`
+}
