@@ -245,7 +245,11 @@ func (m *Manager) answered(owner, taskID string, answer func() error) (Task, err
 	if err != nil {
 		return Task{}, err
 	}
-	if err := answer(); err != nil {
+	err = answer()
+	if _, ended := run.log.Ended(); ended && errors.Is(err, toolbridge.ErrNotFound) {
+		err = ErrEnded // the end closed all that was open
+	}
+	if err != nil {
 		return Task{}, err
 	}
 	return run.Task()
