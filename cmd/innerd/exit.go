@@ -73,6 +73,9 @@ func exitOf(w io.Writer, err error) int {
 		fmt.Fprintln(w, "See innerd --help.")
 		return exitUsage
 	case errors.As(err, &call):
+		if call.Status == http.StatusUnauthorized {
+			fmt.Fprintln(w, "Give the server's key by INNERD_API_KEY or --api-key-file.")
+		}
 		return exitOfCall(call)
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout

@@ -101,6 +101,7 @@ func (w *interrupter) watch(ctx context.Context) {
 	}()
 	select {
 	case <-w.signals:
+		w.app.tools.kill()
 		os.Exit(exitCanceled)
 	case <-w.done:
 	}

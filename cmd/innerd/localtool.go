@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"innerd/host"
@@ -19,8 +21,42 @@ const maxToolOutput = 16 << 20
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
+// commands are those that tools run now.
+type commands struct {
+	mu   sync.Mutex
+	live map[*exec.Cmd]struct{}
+}
+
+func (c *commands) start(cmd *exec.Cmd) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if c.live == nil {
+		c.live = map[*exec.Cmd]struct{}{}
+	}
+	c.live[cmd] = struct{}{}
+	return nil
+}
+
+func (c *commands) ended(cmd *exec.Cmd) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.live, cmd)
+}
+
+// kill ends all of them, and whatever they started, before the process quits:
+// none can be started any more.
+func (c *commands) kill() {
+	c.mu.Lock() // for ever
+	for cmd := range c.live {
+		_ = cmd.Cancel()
+	}
+}
+
 // localTools makes tools of NAME=COMMAND and NAME=JSON pairs.
-func localTools(commands, schemas []string) ([]host.Tool, error) {
+func (a *app) localTools(commands, schemas []string) ([]host.Tool, error) {
 	byName := map[string]json.RawMessage{}
 	for _, s := range schemas {
 		name, raw, ok := strings.Cut(s, "=")
@@ -45,7 +81,7 @@ func localTools(commands, schemas []string) ([]host.Tool, error) {
 			return nil, fmt.Errorf("--tool %s: named twice", name)
 		}
 		seen[name] = true
-		t, err := localTool(name, command, byName[name])
+		t, err := a.localTool(name, command, byName[name])
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +94,7 @@ func localTools(commands, schemas []string) ([]host.Tool, error) {
 	return tools, nil
 }
 
-func localTool(name, command string, schema json.RawMessage) (host.Tool, error) {
+func (a *app) localTool(name, command string, schema json.RawMessage) (host.Tool, error) {
 	t := host.Tool{Name: name, Schema: schema, Description: "Runs the command `" + command + "` on the user's machine."}
 	if schema == nil {
 		t.Schema = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":true}`)
@@ -74,22 +110,23 @@ func localTool(name, command string, schema json.RawMessage) (host.Tool, error) 
 		}
 	}
 	t.Run = func(ctx context.Context, arguments json.RawMessage) (host.Result, error) {
-		return runCommand(ctx, command, arguments)
+		return a.tools.run(ctx, command, arguments)
 	}
 	return t, nil
 }
 
-// runCommand runs a tool's command. Its process group ends with ctx.
-func runCommand(ctx context.Context, command string, arguments json.RawMessage) (host.Result, error) {
+// run runs a tool's command. Its process group ends with ctx.
+func (c *commands) run(ctx context.Context, command string, arguments json.RawMessage) (host.Result, error) {
 	cmd := shellCommand(ctx, command)
 	cmd.Stdin = bytes.NewReader(append(bytes.Clone(arguments), '\n'))
 	var out, errOut bounded
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	cmd.WaitDelay = 2 * time.Second // what the command left behind may hold its pipes
-	if err := cmd.Start(); err != nil {
+	if err := c.start(cmd); err != nil {
 		return host.Result{}, err
 	}
 	err := cmd.Wait()
+	c.ended(cmd)
 	if ctx.Err() != nil {
 		return host.Result{}, context.Cause(ctx)
 	}

@@ -16,6 +16,7 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
+	tools    commands
 }
 
 func main() {

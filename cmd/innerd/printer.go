@@ -33,6 +33,7 @@ type printer struct {
 // share one where both are the same terminal.
 type column struct {
 	w    io.Writer
+	tty  bool
 	open *bool
 	err  error // of the first write that failed
 }
@@ -40,6 +41,9 @@ type column struct {
 func (c *column) write(s string) {
 	if s == "" {
 		return
+	}
+	if c.tty {
+		s = clean(s)
 	}
 	if _, err := io.WriteString(c.w, s); err != nil && c.err == nil {
 		c.err = err
@@ -73,13 +77,13 @@ func (c *column) line(s string) {
 
 func newPrinter(a *app, asJSON, quiet bool) *printer {
 	p := &printer{json: asJSON, quiet: quiet, names: map[string]string{}}
-	p.out, p.err = &column{w: a.out, open: new(bool)}, &column{w: a.err, open: new(bool)}
 	outTTY, errTTY := isTerminal(a.out), isTerminal(a.err)
+	p.out, p.err = &column{w: a.out, tty: outTTY, open: new(bool)}, &column{w: a.err, tty: errTTY, open: new(bool)}
 	if outTTY && errTTY {
 		p.err.open = p.out.open
 	}
 	if errTTY && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" {
-		p.dim, p.bold, p.reset = "\x1b[2m", "\x1b[1m", "\x1b[0m"
+		p.dim, p.bold, p.reset = styleDim, styleBold, styleReset
 	}
 	return p
 }

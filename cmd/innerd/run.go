@@ -155,7 +155,7 @@ func (a *app) request(f *runFlags, prompt string) (*host.Request, error) {
 	if m.AgentOptions, err = agentOptions(f); err != nil {
 		return nil, err
 	}
-	req.Tools, err = localTools(f.tools, f.schemas)
+	req.Tools, err = a.localTools(f.tools, f.schemas)
 	return &req, err
 }
 

@@ -157,15 +157,15 @@ func waitForFile(t *testing.T, path string) string {
 
 // Twice quits, though the server does not answer the cancel.
 func TestRunInterruptedTwice(t *testing.T) {
-	canceled, started := make(chan struct{}), make(chan struct{})
+	canceled := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then does the end of the connection end the context
 		switch {
 		case r.URL.Path == "/message:stream":
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, "id: 1\ndata: {\"id\":1,\"type\":\"session.task_id\",\"data\":{\"task_id\":\"t\"}}\n\n")
+			fmt.Fprint(w, "id: 2\ndata: {\"id\":2,\"type\":\"tool.execution_request\",\"data\":{\"tool_call_id\":\"c\",\"tool_name\":\"wait\",\"arguments\":{}}}\n\n")
 			_ = http.NewResponseController(w).Flush()
-			close(started)
 		case strings.HasSuffix(r.URL.Path, ":cancel"):
 			close(canceled)
 		default:
@@ -176,11 +176,12 @@ func TestRunInterruptedTwice(t *testing.T) {
 	}))
 	defer srv.Close()
 	h := newHome(t)
-	cmd := h.command(t.Context(), "run", "--server", srv.URL, "x")
+	mark := filepath.Join(h.dir, "pid")
+	cmd := h.command(t.Context(), "run", "--server", srv.URL, "--tool", "wait=echo $$ > "+mark+"; sleep 600", "x")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	<-started
+	pid := waitForFile(t, mark)
 	_ = cmd.Process.Signal(syscall.SIGINT)
 	<-canceled
 	_ = cmd.Process.Signal(syscall.SIGINT)
@@ -188,6 +189,7 @@ func TestRunInterruptedTwice(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Fatalf("exit code %d", code)
 	}
+	waitUntil(t, func() bool { return exec.Command("kill", "-0", pid).Run() != nil })
 }
 
 func TestRunAsksOnTheTerminal(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -52,13 +53,16 @@ func (a *app) serve(cmd *cobra.Command) error {
 	return errors.Join(failure, s.stopOnSignal(signals))
 }
 
+// afterStop is what a stop whose time is over may take to say what was left.
+const afterStop = 2 * time.Second
+
 // stopOnSignal stops within --stop-timeout; a second signal ends at once, and
 // so does the time: agents end with this process.
 func (s *server) stopOnSignal(signals <-chan os.Signal) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.set.dur("stop-timeout"))
 	defer cancel()
 	stopped := make(chan error, 1)
-	go func() { stopped <- s.stop(ctx) }() // ends with ctx at the latest
+	go func() { stopped <- s.stop(ctx) }() // ends soon after ctx, or with the process
 	select {
 	case err := <-stopped:
 		s.log.Info("stopped")
@@ -66,6 +70,8 @@ func (s *server) stopOnSignal(signals <-chan os.Signal) error {
 	case sig := <-signals:
 		s.log.Warn("ended by a second signal", "signal", sig.String())
 		return exitError{exitFailed, errors.New("ended by a second signal")}
+	case <-time.After(s.cfg.set.dur("stop-timeout") + afterStop):
+		return exitError{exitFailed, errors.New("not everything ended in time")}
 	}
 }
 

@@ -13,7 +13,9 @@ var stopSignals = []os.Signal{os.Interrupt}
 func survivePipes() {}
 
 func shellCommand(ctx context.Context, command string) *exec.Cmd {
-	return exec.CommandContext(ctx, "cmd", "/C", command)
+	cmd := exec.CommandContext(ctx, "cmd", "/C", command)
+	cmd.Cancel = func() error { return cmd.Process.Kill() }
+	return cmd
 }
 
 // openTerminal opens the terminal of this process, whatever its stdin is.

@@ -85,7 +85,7 @@ func (a *app) printTasks(page api.Tasks) error {
 	fmt.Fprintln(w, "TASK\tSTATE\tAGENT\tSINCE\tCONVERSATION\tPROMPT")
 	for _, t := range page.Tasks {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, stateOf(t), t.Backend, since(t.Status.Timestamp, time.Now()),
-			oneLine(dash(t.ContextID), 24), oneLine(lastPrompt(t), 48))
+			clean(oneLine(dash(t.ContextID), 24)), clean(oneLine(lastPrompt(t), 48)))
 	}
 	if err := w.Flush(); err != nil {
 		return err

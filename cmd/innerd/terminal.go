@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 
@@ -32,14 +33,15 @@ var errNobody = errors.New("nobody is there to answer: this is not a terminal")
 // question and ends with the process: a read of a terminal can't be called off.
 func (t *terminal) reader() <-chan string {
 	t.once.Do(func() {
-		var in io.Reader
+		var in *os.File
 		if isTerminal(t.app.in) {
-			in = t.app.in
+			in = t.app.in.(*os.File)
 		} else if f, err := openTerminal(); err == nil {
 			in = f
 		} else {
 			return
 		}
+		flushInput(in)
 		lines := make(chan string)
 		t.lines = lines
 		go func() {
@@ -58,6 +60,10 @@ func (t *terminal) ask(ctx context.Context, prompt string) (string, error) {
 	lines := t.reader()
 	if lines == nil {
 		return "", errNobody
+	}
+	select {
+	case <-lines: // was typed before the question
+	default:
 	}
 	t.show(prompt)
 	select {
@@ -99,7 +105,7 @@ func (t *terminal) permission(ctx context.Context, r events.PermissionRequest) (
 		return host.Decision{}, context.Cause(ctx)
 	}
 	byKey, keys := permissionKeys(r)
-	prompt := fmt.Sprintf("? %s %s\n  %s > ", r.Tool, oneLine(compact(r.Input), 1000), keys)
+	prompt := fmt.Sprintf("? %s %s\n  %s > ", oneLine(r.Tool, 100), oneLine(compact(r.Input), 1000), keys)
 	for {
 		line, err := t.ask(ctx, prompt)
 		if err != nil {
