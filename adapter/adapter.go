@@ -120,7 +120,7 @@ func (s *Server) Use(r Runs) {
 }
 
 // Handler serves every endpoint. The http.Server around it must not have a
-// WriteTimeout: streams set their own deadlines.
+// WriteTimeout: streams set their own deadlines. Give it ConnContext.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // Cut aborts every stream that is open. Their readers see an error, never a

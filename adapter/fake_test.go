@@ -255,7 +255,9 @@ func serve(t *testing.T, change func(*adapter.Options)) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{Server: httptest.NewServer(a.Handler()), adapter: a, fake: f}
+	s := &server{Server: httptest.NewUnstartedServer(a.Handler()), adapter: a, fake: f}
+	s.Config.ConnContext = adapter.ConnContext
+	s.Start()
 	s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return errors.New("redirected") }
 	t.Cleanup(func() {
 		a.Cut()

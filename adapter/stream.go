@@ -63,7 +63,7 @@ func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journa
 		w = u.Unwrap()
 	}
 	st := &stream{
-		run: run, cursor: cursor, out: newPieceWriter(w, s.opt.WriteProgress, run.OpenToolRequests),
+		run: run, cursor: cursor, out: newPieceWriter(w, c.Request, s.opt.WriteProgress, run.OpenToolRequests),
 		heartbeat: s.opt.Heartbeat, wrote: time.Now(), frame: time.Now(), release: func() {},
 	}
 	defer func() { st.release() }()

@@ -256,8 +256,8 @@ func TestSlowReaderIsNotCut(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if time.Since(began) < 4*limit {
-			time.Sleep(5 * time.Millisecond) // the slowness under test
+		if time.Since(began) < 8*limit {
+			time.Sleep(20 * time.Millisecond) // the slowness under test: one write takes longer than the limit
 		}
 	}
 	if !bytes.Contains(tail, []byte("[DONE]\n\n")) || time.Since(began) < 2*limit {

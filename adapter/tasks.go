@@ -201,7 +201,7 @@ func (s *Server) getBlob(c *gin.Context) error {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Length", strconv.FormatInt(size, 10))
 	c.Writer.WriteHeader(http.StatusOK)
-	out := newPieceWriter(c.Writer, s.opt.WriteProgress, nil)
+	out := newPieceWriter(c.Writer, c.Request, s.opt.WriteProgress, nil)
 	defer out.close()
 	if _, err := io.Copy(writerFunc(out.write), r); err != nil {
 		panic(http.ErrAbortHandler) // the length was promised

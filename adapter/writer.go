@@ -29,8 +29,9 @@ const (
 type pieceWriter struct {
 	w      http.ResponseWriter
 	rc     *http.ResponseController
-	limit  time.Duration // without progress
-	excuse func() bool   // true: standing still is allowed; nil: never
+	limit  time.Duration      // without progress
+	excuse func() bool        // true: standing still is allowed; nil: never
+	queue  func() (int, bool) // what the reader has not taken yet; nil: unknown
 
 	piece   int    // size of the next one
 	scratch []byte // joined small slices
@@ -39,11 +40,14 @@ type pieceWriter struct {
 	mu    sync.Mutex // guards what follows, and keeps the timer off a response that is over
 	busy  bool
 	since time.Time // of the last progress, or the last excuse
+	left  int       // in the queue at the last look
 	cut   bool
 }
 
-func newPieceWriter(w http.ResponseWriter, limit time.Duration, excuse func() bool) *pieceWriter {
-	p := &pieceWriter{w: w, rc: http.NewResponseController(w), limit: limit, excuse: excuse, piece: maxPiece}
+func newPieceWriter(w http.ResponseWriter, r *http.Request, limit time.Duration, excuse func() bool) *pieceWriter {
+	p := &pieceWriter{
+		w: w, rc: http.NewResponseController(w), limit: limit, excuse: excuse, queue: queueOf(r.Context()), piece: maxPiece,
+	}
 	p.timer = time.AfterFunc(time.Hour, p.look) // stopped by close
 	p.timer.Stop()
 	return p
@@ -62,7 +66,7 @@ func (p *pieceWriter) look() {
 	switch {
 	case !p.busy:
 		return
-	case excused:
+	case excused || p.movedLocked():
 		p.since = now
 	case now.Sub(p.since) >= p.limit:
 		p.cut = true
@@ -72,10 +76,21 @@ func (p *pieceWriter) look() {
 	p.timer.Reset(p.step())
 }
 
+// movedLocked reports whether the reader took something since the last look.
+func (p *pieceWriter) movedLocked() bool {
+	if p.queue == nil {
+		return false
+	}
+	n, ok := p.queue()
+	moved := ok && p.left >= 0 && n != p.left
+	p.left = n
+	return moved
+}
+
 func (p *pieceWriter) begin() time.Time {
 	now := time.Now()
 	p.mu.Lock()
-	p.busy, p.since = true, now
+	p.busy, p.since, p.left = true, now, -1
 	p.mu.Unlock()
 	p.timer.Reset(p.step())
 	return now
