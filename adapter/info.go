@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -53,13 +54,18 @@ func (h *healthCache) probe(ask func(context.Context) []runs.BackendInfo, done c
 	ctx, cancel := context.WithTimeout(context.Background(), healthProbe)
 	defer cancel()
 	known := map[string]api.BackendHealth{}
+	defer func() {
+		if v := recover(); v != nil {
+			known["unknown"] = api.BackendHealth{Why: fmt.Sprint("the probe panicked: ", v)}
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.known, h.running = known, nil
+		close(done)
+	}()
 	for _, b := range ask(ctx) {
 		known[b.Name] = api.BackendHealth{Usable: b.Usable, Version: b.Version, Why: b.Why}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.known, h.running = known, nil
-	close(done)
 }
 
 // getHealth says that the server lives, from the first moment on.
