@@ -44,9 +44,8 @@ type conversation struct {
 	lastUsed time.Time
 	closing  bool
 
-	agent   backends.Conversation // nil when cold
-	opened  string                // what the agent was opened with
-	current *toolbridge.Session   // of the turn that runs, for the second road
+	agent  backends.Conversation // nil when cold
+	opened string                // what the agent was opened with
 
 	save  sync.Mutex // guards the stored part below, and its order on disk
 	state storedConversation
