@@ -82,7 +82,8 @@ func (s *server) open() error {
 func (s *server) serve(l net.Listener, h http.Handler) *http.Server {
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ConnContext: adapter.ConnContext,
 	}
 	s.wg.Go(func() { // ends with the listener
 		if err := srv.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
