@@ -138,8 +138,10 @@ func (s *stream) again(err error) error {
 		return err
 	}
 	if silent := time.Since(s.progress); silent > s.c.opt.GiveUp {
-		return &Error{ErrorType: TypeBroken, Err: err,
-			Detail: fmt.Sprintf("run %s: given up after %s: %v", s.task, silent.Round(time.Millisecond), err)}
+		return &Error{
+			ErrorType: TypeBroken, Err: err,
+			Detail: fmt.Sprintf("run %s: given up after %s: %v", s.task, silent.Round(time.Millisecond), err),
+		}
 	}
 	s.c.log.Debug("stream broken", "task", s.task, "after", s.last, "err", err)
 	return s.backoff.wait(s.ctx, err)

@@ -99,8 +99,10 @@ func clientSettings() []setting {
 
 // defaultStateDir and defaultAgentHome are where files are kept when nobody
 // says. They are never one below the other.
-func defaultStateDir(getenv func(string) string) string   { return stateHome(getenv, "innerd") }
-func defaultAgentHome(getenv func(string) string) string  { return stateHome(getenv, "innerd-agents") }
+func defaultStateDir(getenv func(string) string) string { return stateHome(getenv, "innerd") }
+
+func defaultAgentHome(getenv func(string) string) string { return stateHome(getenv, "innerd-agents") }
+
 func defaultPrivateDir(getenv func(string) string) string { return userState(getenv, "innerd-private") }
 
 func stateHome(getenv func(string) string, name string) string {

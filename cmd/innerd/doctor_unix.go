@@ -175,8 +175,10 @@ func checkState(dir string) finding {
 	}
 	f, err := os.CreateTemp(at, ".innerd-doctor-*")
 	if err != nil {
-		return finding{bad: true, what: "state", text: dir + " cannot be written: " + err.Error(),
-			hint: "a server would keep everything in memory only; choose another with --state-dir"}
+		return finding{
+			bad: true, what: "state", text: dir + " cannot be written: " + err.Error(),
+			hint: "a server would keep everything in memory only; choose another with --state-dir",
+		}
 	}
 	_ = f.Close()
 	_ = os.Remove(f.Name())

@@ -29,12 +29,16 @@ func TestPrinter(t *testing.T) {
 	p := newPrinter(&app{out: &out, err: &errOut, getenv: env()}, false, false)
 	cost := 0.01234
 	for _, d := range []events.Data{
-		events.ReasoningDelta{Delta: "hm"}, events.Reasoning{Content: "hm"},
-		events.MessageDelta{Delta: "one"}, events.Message{Content: "one"},
+		events.ReasoningDelta{Delta: "hm"},
+		events.Reasoning{Content: "hm"},
+		events.MessageDelta{Delta: "one"},
+		events.Message{Content: "one"},
 		events.ToolCall{Name: "bash", Input: json.RawMessage("{\n \"a\": 1}")},
 		events.ToolComplete{Name: "bash", Result: "no\nsuch"},
-		events.MessageDelta{Delta: "ha"}, events.Discarded{Reason: "the stream was cut"},
-		events.MessageDelta{Delta: "two\n"}, events.Message{Content: "two\n"},
+		events.MessageDelta{Delta: "ha"},
+		events.Discarded{Reason: "the stream was cut"},
+		events.MessageDelta{Delta: "two\n"},
+		events.Message{Content: "two\n"},
 		events.Usage{Backend: "simulate", Model: "m", InputTokens: i64(1234567), OutputTokens: i64(0), CacheReadTokens: i64(0), Cost: &cost},
 		events.End{State: events.Completed},
 	} {

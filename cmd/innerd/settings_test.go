@@ -77,8 +77,14 @@ func TestBadFieldVariables(t *testing.T) {
 
 func TestBadOwnSettings(t *testing.T) {
 	for _, args := range [][]string{
-		{"--port", "70000"}, {"--auth", "maybe"}, {"--turn-timeout", "0"}, {"--max-body", "-1"}, {"--max-runs", "x"},
-		{"--fsync", "5s"}, {"--log-format", "xml"}, {"--backend", "gpt"},
+		{"--port", "70000"},
+		{"--auth", "maybe"},
+		{"--turn-timeout", "0"},
+		{"--max-body", "-1"},
+		{"--max-runs", "x"},
+		{"--fsync", "5s"},
+		{"--log-format", "xml"},
+		{"--backend", "gpt"},
 	} {
 		if _, _, err := resolveWith(t, args, env()); err == nil {
 			t.Errorf("%v was taken", args)

@@ -27,8 +27,11 @@ func usageLine(u *events.Usage) string {
 		n    *int64
 		word string
 	}{
-		{u.InputTokens, "in"}, {u.CacheReadTokens, "cached"}, {u.CacheWriteTokens, "cache write"},
-		{u.ReasoningTokens, "reasoning"}, {u.OutputTokens, "out"},
+		{u.InputTokens, "in"},
+		{u.CacheReadTokens, "cached"},
+		{u.CacheWriteTokens, "cache write"},
+		{u.ReasoningTokens, "reasoning"},
+		{u.OutputTokens, "out"},
 	} {
 		if t.n != nil && (*t.n > 0 || t.word == "in" || t.word == "out") {
 			tokens = append(tokens, thousands(*t.n)+" "+t.word)
