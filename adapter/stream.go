@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -72,7 +73,8 @@ func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journa
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
 	if err := st.pump(ctx); err != nil {
-		if c.Request.Context().Err() == nil {
+		// A write that was ended ends the request's context too.
+		if c.Request.Context().Err() == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			s.log.Info("stream cut", "task", run.ID(), "reason", err)
 		}
 		panic(http.ErrAbortHandler)

@@ -36,6 +36,7 @@ type server struct {
 	home, state, agents, dir string
 	env                      []string // added to the few variables that it gets
 	args                     []string
+	through                  []string // a command that is given the server's as its arguments
 	url                      string
 	proc                     *process
 	seen                     []*process // all that were started
@@ -92,7 +93,8 @@ func (s *server) start() {
 // launch starts the server and does not wait.
 func (s *server) launch() *process {
 	s.t.Helper()
-	p := &process{cmd: exec.Command(binary, s.args...), done: make(chan struct{})}
+	words := append(append(slices.Clone(s.through), binary), s.args...)
+	p := &process{cmd: exec.Command(words[0], words[1:]...), done: make(chan struct{})}
 	p.cmd.Env, p.cmd.Dir = s.env, s.dir
 	stderr, err := p.cmd.StderrPipe()
 	if err == nil {
