@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -28,16 +29,23 @@ func AppendLine(dst []byte, id, ts int64, d Data) ([]byte, error) {
 		dst = strconv.AppendInt(dst, ts, 10)
 		dst = append(dst, ',')
 	}
-	switch d.(type) { // a fixed text is cheaper than one that may need escapes
+	switch v := d.(type) { // nearly all of a stream
 	case MessageDelta:
-		dst = append(dst, `"type":"`+TypeMessageDelta+`","data":`...)
+		dst = append(dst, `"type":"`+TypeMessageDelta+`","data":{"delta":"`...)
+		dst = appendText(dst, v.Delta)
+		dst = append(dst, `","message_id":"`...)
+		dst = appendText(dst, v.MessageID)
+		return append(dst, `"}}`...), nil
 	case ReasoningDelta:
-		dst = append(dst, `"type":"`+TypeReasoningDelta+`","data":`...)
-	default:
-		dst = append(dst, `"type":`...)
-		dst = appendString(dst, string(d.EventType()))
-		dst = append(dst, `,"data":`...)
+		dst = append(dst, `"type":"`+TypeReasoningDelta+`","data":{"delta":"`...)
+		dst = appendText(dst, v.Delta)
+		dst = append(dst, `","reasoning_id":"`...)
+		dst = appendText(dst, v.ReasoningID)
+		return append(dst, `"`+reasoningExtensions+`}}`...), nil
 	}
+	dst = append(dst, `"type":`...)
+	dst = appendString(dst, string(d.EventType()))
+	dst = append(dst, `,"data":`...)
 	dst, err := appendData(dst, d)
 	if err != nil {
 		return dst, fmt.Errorf("events: encode %s: %w", d.EventType(), err)
@@ -45,34 +53,46 @@ func AppendLine(dst []byte, id, ts int64, d Data) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// appendData writes the frequent types by hand: they are nearly all of a
-// stream, and encoding/json costs ten times as much.
+// appendData writes what closes a text by hand, since that carries all of it
+// once more and encoding/json costs ten times as much.
 func appendData(dst []byte, d Data) ([]byte, error) {
 	switch v := d.(type) {
-	case MessageDelta:
-		dst = append(dst, `{"delta":`...)
-		dst = appendString(dst, v.Delta)
-		dst = append(dst, `,"message_id":`...)
-		dst = appendString(dst, v.MessageID)
-		return append(dst, '}'), nil
-	case ReasoningDelta:
-		dst = append(dst, `{"delta":`...)
-		dst = appendString(dst, v.Delta)
-		dst = append(dst, `,"reasoning_id":`...)
-		dst = appendString(dst, v.ReasoningID)
-		dst = append(dst, reasoningExtensions...)
-		return append(dst, '}'), nil
 	case Reasoning:
+		dst = slices.Grow(dst, len(v.Content)+len(v.Content)/16)
 		dst = append(dst, `{"content":`...)
 		dst = appendString(dst, v.Content)
 		dst = append(dst, `,"reasoning_id":`...)
 		dst = appendString(dst, v.ReasoningID)
 		dst = append(dst, reasoningExtensions...)
 		return append(dst, '}'), nil
+	case Message:
+		if len(v.ToolCalls) == 0 && len(v.Extensions) == 0 {
+			return appendMessage(dst, v), nil
+		}
 	case ToolCall:
 		return appendJSON(dst, toolCallWire{toolCallAlias(v), telemetry(v.Name)})
 	}
 	return appendJSON(dst, d)
+}
+
+// appendMessage writes a message without calls and extensions.
+func appendMessage(dst []byte, m Message) []byte {
+	dst = slices.Grow(dst, len(m.Content)+len(m.Content)/16)
+	dst = append(dst, `{"content":`...)
+	dst = appendString(dst, m.Content)
+	dst = append(dst, `,"message_id":`...)
+	dst = appendString(dst, m.MessageID)
+	if m.FinishReason != "" {
+		dst = append(dst, `,"finish_reason":`...)
+		dst = appendString(dst, m.FinishReason)
+	}
+	if m.Partial {
+		dst = append(dst, `,"partial":true`...)
+	}
+	if m.Synthetic {
+		dst = append(dst, `,"synthetic":true`...)
+	}
+	return append(dst, '}')
 }
 
 type toolCallAlias ToolCall
@@ -126,41 +146,77 @@ var plain = func() (p [256]bool) {
 	return p
 }()
 
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// allPlain says of eight bytes whether each is plain. It may say no where all
+// are, never the other way round.
+func allPlain(x uint64) bool {
+	quote, back := x^('"'*ones), x^('\\'*ones)
+	odd := x | (x + ones) // above 0x7e
+	odd |= (x - 0x20*ones) &^ x
+	odd |= (quote-ones)&^quote | (back-ones)&^back
+	return odd&highs == 0
+}
+
+func eight(s string, i int) uint64 {
+	s = s[i : i+8]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
 const hexDigits = "0123456789abcdef"
 
 // appendString appends s as an ASCII JSON string.
 func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
+	return append(appendText(append(dst, '"'), s), '"')
+}
+
+// appendText appends what stands between the quotes.
+func appendText(dst []byte, s string) []byte {
 	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if plain[c] {
-			i++
+	for i := 0; ; {
+		for i+8 <= len(s) && allPlain(eight(s, i)) {
+			i += 8
+		}
+		for i < len(s) && plain[s[i]] {
+			if i++; i&7 == 0 {
+				break // eight at a time again
+			}
+		}
+		if i == len(s) {
+			return append(dst, s[start:]...)
+		}
+		if plain[s[i]] {
 			continue
 		}
 		dst = append(dst, s[start:i]...)
-		n := 1
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, '\\', 'n')
-		case c == '\r':
-			dst = append(dst, '\\', 'r')
-		case c == '\t':
-			dst = append(dst, '\\', 't')
-		case c < utf8.RuneSelf:
-			dst = appendRune(dst, rune(c))
-		default:
-			var r rune
-			r, n = utf8.DecodeRuneInString(s[i:])
-			dst = appendRune(dst, r)
-		}
+		var n int
+		dst, n = appendEscaped(dst, s[i:])
 		i += n
 		start = i
 	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
+}
+
+// appendEscaped appends the first character of s, which is not plain, and says
+// how many bytes of s it is.
+func appendEscaped(dst []byte, s string) ([]byte, int) {
+	switch c := s[0]; {
+	case c == '"' || c == '\\':
+		return append(dst, '\\', c), 1
+	case c == '\n':
+		return append(dst, '\\', 'n'), 1
+	case c == '\r':
+		return append(dst, '\\', 'r'), 1
+	case c == '\t':
+		return append(dst, '\\', 't'), 1
+	case c < utf8.RuneSelf:
+		return appendRune(dst, rune(c)), 1
+	}
+	r, n := utf8.DecodeRuneInString(s)
+	return appendRune(dst, r), n
 }
 
 // appendRune appends \uXXXX, or the pair of surrogates of a rune above U+FFFF.

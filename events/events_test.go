@@ -166,6 +166,9 @@ func TestEncodingByHandIsEncodingJSON(t *testing.T) {
 		for _, d := range []events.Data{
 			events.MessageDelta{Delta: s, MessageID: "m"}, events.ReasoningDelta{Delta: s, ReasoningID: "r"},
 			events.Reasoning{Content: s, ReasoningID: "r"},
+			events.Message{Content: s, MessageID: "m"},
+			events.Message{Content: s, MessageID: "m", FinishReason: "end_turn", Synthetic: true},
+			events.Message{Content: s, MessageID: "m", FinishReason: s, Partial: true},
 		} {
 			line, err := events.AppendLine(nil, 0, 0, d)
 			if err != nil {
@@ -184,6 +187,28 @@ func TestEncodingByHandIsEncodingJSON(t *testing.T) {
 			delete(env.Data, "extensions")
 			if diff := cmp.Diff(want, env.Data); diff != "" || env.Type != d.EventType() {
 				t.Error(diff)
+			}
+		}
+	}
+}
+
+// Texts are looked at eight bytes at a time: every byte in every place.
+func TestEveryByteInEveryPlace(t *testing.T) {
+	for c := range 256 {
+		for at := range 20 {
+			text := []byte("abcdefghijklmnopqrst")
+			text[at] = byte(c)
+			line, err := events.AppendLine(nil, 0, 0, events.MessageDelta{Delta: string(text), MessageID: "m"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ascii(t, line)
+			e, err := events.ParseLine(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := e.Data.(events.MessageDelta).Delta, strings.ToValidUTF8(string(text), "\ufffd"); got != want {
+				t.Errorf("%q became %q", text, got)
 			}
 		}
 	}

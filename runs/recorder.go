@@ -91,9 +91,9 @@ func (r *recorder) record(d events.Data) {
 func (r *recorder) recordLocked(d events.Data) {
 	switch v := d.(type) {
 	case events.MessageDelta:
-		r.deltaLocked(events.TypeMessage, v.MessageID, v.Delta)
+		r.deltaLocked(events.TypeMessage, v.MessageID, v.Delta, d)
 	case events.ReasoningDelta:
-		r.deltaLocked(events.TypeReasoning, v.ReasoningID, v.Delta)
+		r.deltaLocked(events.TypeReasoning, v.ReasoningID, v.Delta, d)
 	case events.Message:
 		r.messageLocked(v)
 	case events.Reasoning:
@@ -141,7 +141,8 @@ func (r *recorder) append(d events.Data) {
 	}
 }
 
-func (r *recorder) deltaLocked(kind events.Type, key, delta string) {
+// deltaLocked takes a piece of a text. whole is the event that it is, or nil.
+func (r *recorder) deltaLocked(kind events.Type, key, delta string, whole events.Data) {
 	if delta == "" {
 		return
 	}
@@ -153,12 +154,18 @@ func (r *recorder) deltaLocked(kind events.Type, key, delta string) {
 	if r.ttft == 0 {
 		r.ttft = time.Since(r.started)
 	}
-	if kind == events.TypeMessage {
+	switch {
+	case whole != nil && key == r.open.id:
+		r.append(whole) // as it is: a new one would be garbage for every delta
+	case kind == events.TypeMessage:
 		r.append(events.MessageDelta{Delta: delta, MessageID: r.open.id})
-		return
+	default:
+		r.append(events.ReasoningDelta{Delta: delta, ReasoningID: r.open.id})
 	}
-	r.append(events.ReasoningDelta{Delta: delta, ReasoningID: r.open.id})
 }
+
+// maxSum is the largest buffer of a text that stays for the next one.
+const maxSum = 2 << 20
 
 func (r *recorder) openBlockLocked(kind events.Type, key string) {
 	r.nextID++
@@ -167,7 +174,7 @@ func (r *recorder) openBlockLocked(kind events.Type, key string) {
 		prefix = "r"
 	}
 	sum := r.open.sum[:0]
-	if cap(sum) > 1<<20 {
+	if cap(sum) > maxSum {
 		sum = nil // a huge text does not stay for the life of the run
 	}
 	r.open = block{kind: kind, key: key, id: prefix + strconv.Itoa(r.nextID), sum: sum}
@@ -199,7 +206,7 @@ func (r *recorder) messageLocked(m events.Message) {
 		if _, seen := r.last["m"+key]; seen || m.Content == "" {
 			return // closed before, or a model turn without text
 		}
-		r.deltaLocked(events.TypeMessage, key, m.Content)
+		r.deltaLocked(events.TypeMessage, key, m.Content, nil)
 	}
 	m.ToolCalls = r.summariesLocked(m.ToolCalls)
 	r.closeWithLocked(m)
@@ -211,7 +218,7 @@ func (r *recorder) reasoningLocked(m events.Reasoning) {
 		if _, seen := r.last["r"+key]; seen || m.Content == "" {
 			return
 		}
-		r.deltaLocked(events.TypeReasoning, key, m.Content)
+		r.deltaLocked(events.TypeReasoning, key, m.Content, nil)
 	}
 	r.closeBlockLocked(false)
 }

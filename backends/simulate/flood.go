@@ -100,19 +100,22 @@ func (s flood) boxed(id string) (out [floodVaried]events.Event) {
 }
 
 // event is the delta of a number.
-func (s flood) event(evs *[floodVaried]events.Event, id string, number int64) events.Event {
-	ev := evs[number%floodVaried]
+func (s *flood) event(evs *[floodVaried]events.Event, id string, number int64) events.Event {
 	if s.stamp {
-		text := make([]byte, 0, s.bytes)
-		text = append(strconv.AppendInt(text, time.Now().UnixNano(), 10), ' ')
-		text = append(text, s.pattern[:s.bytes-len(text)]...)
-		ev.Data = events.MessageDelta{Delta: string(text), MessageID: id}
+		return s.stamped(id)
 	}
-	return ev
+	return evs[number%floodVaried]
+}
+
+func (s *flood) stamped(id string) events.Event {
+	text := make([]byte, 0, s.bytes)
+	text = append(strconv.AppendInt(text, time.Now().UnixNano(), 10), ' ')
+	text = append(text, s.pattern[:s.bytes-len(text)]...)
+	return events.Event{Data: events.MessageDelta{Delta: string(text), MessageID: id}}
 }
 
 // burst emits n deltas, of which the first has the number from.
-func (s flood) burst(t *turn, id string, from, n int64) error {
+func (s *flood) burst(t *turn, id string, from, n int64) error {
 	evs := s.boxed(id)
 	for i := range n {
 		if i%floodCheck == 0 {
@@ -127,7 +130,7 @@ func (s flood) burst(t *turn, id string, from, n int64) error {
 
 // paced is burst at the step's rate. due is how many deltas the clock allowed
 // when it was last read.
-func (s flood) paced(t *turn, id string, start time.Time, due, from, n int64) (int64, error) {
+func (s *flood) paced(t *turn, id string, start time.Time, due, from, n int64) (int64, error) {
 	evs := s.boxed(id)
 	for i := range n {
 		number := from + i

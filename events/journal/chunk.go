@@ -69,6 +69,10 @@ type chunkPool struct {
 	free [len(chunkSizes)][]*chunk
 }
 
+// typicalFrame is how many bytes of frames there are for an entry of a chunk's
+// index, before that must grow.
+const typicalFrame = 160
+
 // maxFree bounds what waits for use again, per size.
 const maxFree = 4 << 20
 
@@ -85,7 +89,8 @@ func (p *chunkPool) get(size int, first int64) *chunk {
 		p.mu.Unlock()
 	}
 	if c == nil {
-		c = &chunk{buf: make([]byte, 0, size), pool: p}
+		n := size / typicalFrame
+		c = &chunk{buf: make([]byte, 0, size), ends: make([]uint32, 0, n), class: make([]uint8, 0, n), pool: p}
 	}
 	c.first = first
 	c.size = int64(cap(c.buf))
@@ -153,6 +158,7 @@ func classOfLine(line []byte) uint8 {
 const (
 	framePrefix = "id: "
 	frameMiddle = "\ndata: "
+	lineHead    = `{"id":`
 	frameExtra  = len(framePrefix) + 20 + len(frameMiddle) + 2 // beside the line, at most
 )
 

@@ -219,13 +219,8 @@ func (l *Log) addLocked(d events.Data, body []byte, class uint8) (int64, error) 
 		bound = deltaBound(d) + 40
 	}
 	c := l.tailLocked(bound + frameExtra)
-	buf := append(c.buf, framePrefix...)
-	buf = append(buf, l.stamp.id...)
-	buf = append(buf, frameMiddle...)
-	start := len(buf)
-	buf = append(buf, `{"id":`...)
-	buf = append(buf, l.stamp.id...)
-	buf = append(buf, l.stamp.ts...)
+	buf := append(c.buf, l.stamp.text...)
+	start := len(c.buf) + l.stamp.line
 	if body == nil {
 		class = classDelta
 		if _, ok := d.(events.ReasoningDelta); ok {
@@ -249,14 +244,15 @@ func (l *Log) addLocked(d events.Data, body []byte, class uint8) (int64, error) 
 	return id, nil
 }
 
-// stamp is the id and the time of the last event as text: numbers are a good
-// part of what a small event costs.
+// stamp is how the last frame began, as text, since numbers are a good part of
+// what a small event costs.
 type stamp struct {
-	n    int64
-	id   []byte
-	ms   int64
-	ts   []byte // ,"ts":1700000000000,
+	n    int64 // its id
+	ms   int64 // its time
 	uses int
+	text []byte // id: 17 LF data: {"id":17,"ts":1700000000000,
+	head int    // where the first number ends
+	line int    // where the line begins
 }
 
 // maxUses is how many events of a flood share one look at the clock.
@@ -265,19 +261,41 @@ const maxUses = 16
 // step moves on to an id. While a flood is being written, the clock is looked
 // at now and then only.
 func (st *stamp) step(id int64, flood bool, now func() time.Time) {
-	if st.uses++; !flood || st.uses > maxUses || st.ts == nil {
+	same := st.text != nil && id == st.n+1
+	if st.uses++; !flood || st.uses > maxUses || st.text == nil {
 		st.uses = 0
-		if ms := now().UnixMilli(); ms != st.ms || st.ts == nil {
-			st.ms = ms
-			st.ts = append(strconv.AppendInt(append(st.ts[:0], `,"ts":`...), ms, 10), ',')
-		}
-	}
-	if id == st.n+1 && len(st.id) > 0 && st.id[len(st.id)-1] < '9' {
-		st.id[len(st.id)-1]++
-	} else {
-		st.id = strconv.AppendInt(st.id[:0], id, 10)
+		ms := now().UnixMilli()
+		same = same && ms == st.ms
+		st.ms = ms
 	}
 	st.n = id
+	if !same || !st.count() {
+		st.write()
+	}
+}
+
+// count adds one to both numbers where they stand; false: they need a digit
+// more.
+func (st *stamp) count() bool {
+	a, b := st.head-1, st.line+len(lineHead)+st.head-len(framePrefix)-1
+	for ; a >= len(framePrefix); a, b = a-1, b-1 {
+		if c := st.text[a]; c < '9' {
+			st.text[a], st.text[b] = c+1, c+1
+			return true
+		}
+		st.text[a], st.text[b] = '0', '0'
+	}
+	return false
+}
+
+func (st *stamp) write() {
+	b := strconv.AppendInt(append(st.text[:0], framePrefix...), st.n, 10)
+	st.head = len(b)
+	b = append(b, frameMiddle...)
+	st.line = len(b)
+	b = strconv.AppendInt(append(b, lineHead...), st.n, 10)
+	b = strconv.AppendInt(append(b, `,"ts":`...), st.ms, 10)
+	st.text = append(b, ',')
 }
 
 // tailLocked gives the chunk that has room for size bytes more.
