@@ -101,7 +101,7 @@ func (c *conversation) infoLocked() ConversationInfo {
 	switch {
 	case len(c.queue) > 0:
 		info.State = ConversationRunning
-	case c.agent != nil:
+	case c.agent != nil && alive(c.agent):
 		info.State = ConversationIdle
 	}
 	return info
