@@ -66,27 +66,34 @@ var ErrHungUp = errors.New("fieldhost: the user canceled, and the host hung up")
 // body makes the run a failure, and is returned.
 func Read(body io.Reader, h Handlers) (*Result, error) {
 	s := &state{Result: &Result{}, h: h}
+	err := s.read(body)
+	s.Text, s.Shown = s.text.String(), s.shown.String()
+	return s.Result, err
+}
+
+func (s *state) read(body io.Reader) error {
 	lines := newLineReader(body)
 	for {
 		line, err := lines.next()
 		if err != nil && !errors.Is(err, io.EOF) {
-			return s.fail(fmt.Sprintf("the stream broke: %v", err)), err
+			s.fail(fmt.Sprintf("the stream broke: %v", err))
+			return err
 		}
 		if err != nil {
 			break
 		}
 		if err := s.line(line); err != nil {
-			return s.Result, err
+			return err
 		}
 		if s.Failed {
-			return s.Result, nil
+			return nil
 		}
 	}
 	s.closeReasoning()
-	if s.Text == "" && len(s.Reasoning) == 0 && len(s.Calls) == 0 {
-		return s.fail("no text, no reasoning and no call"), nil
+	if s.text.Len() == 0 && len(s.Reasoning) == 0 && len(s.Calls) == 0 {
+		s.fail("no text, no reasoning and no call")
 	}
-	return s.Result, nil
+	return nil
 }
 
 // state is a Result in the making.
@@ -94,12 +101,13 @@ type state struct {
 	*Result
 	h    Handlers
 	open *strings.Builder // the reasoning block that is open
+
+	text, shown strings.Builder // of the Result
 }
 
-func (s *state) fail(why string) *Result {
+func (s *state) fail(why string) {
 	s.closeReasoning()
 	s.Failed, s.Why = true, why
-	return s.Result
 }
 
 // line reads one line: of SSE it knows only the prefix of data.
@@ -208,11 +216,12 @@ func (s *state) other(typ string, d fields, raw json.RawMessage) {
 		s.TaskID = d.TaskID
 	case "assistant.message_delta":
 		text := first(d.Delta, d.Text)
-		s.Shown += text
-		s.Text += text
+		s.shown.WriteString(text)
+		s.text.WriteString(text)
 	case "assistant.message":
 		if text := first(d.Content, d.Text); text != "" {
-			s.Text = text // whatever was said before in this run is gone
+			s.text.Reset() // whatever was said before in this run is gone
+			s.text.WriteString(text)
 		}
 	case "assistant.tool_call":
 		s.Native = append(s.Native, d.Name)

@@ -1,0 +1,254 @@
+// Package claudescript has a model say what makes the real Claude Code do the
+// steps of a conformance case.
+package claudescript
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"innerd/backends"
+	"innerd/backends/backendtest"
+	"innerd/events"
+	"innerd/test/modelstub"
+)
+
+// Script is what the model does during one turn of the agent: text and
+// reasoning up to a call are one model turn. Next may be called at the same
+// time from several goroutines.
+type Script struct {
+	t    testing.TB
+	kill func() error
+
+	blocks  []modelstub.Block
+	usage   *modelstub.Usage
+	finish  string
+	text    bool // the last block is text
+	unasked bool
+
+	mu    sync.Mutex
+	turns []modelTurn
+}
+
+// modelTurn is one answer of the model; one that lasts answers all that come.
+type modelTurn struct {
+	turn  modelstub.Turn
+	lasts bool
+}
+
+// New translates steps. kill ends the agent's process, where a step says that
+// it dies; it is called at most once, from another goroutine.
+func New(t testing.TB, steps []backendtest.Step, kill func() error) *Script {
+	s := &Script{t: t, kill: kill}
+	for _, step := range steps {
+		s.step(step)
+	}
+	s.flush()
+	return s
+}
+
+// Next answers a request of the agent; give it to modelstub's Scenario.Func.
+func (s *Script) Next(modelstub.Request) modelstub.Turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.turns) == 0 {
+		return modelstub.Say(modelstub.Text("(script over)"))
+	}
+	m := s.turns[0]
+	if !m.lasts {
+		s.turns = s.turns[1:]
+	}
+	return m.turn
+}
+
+// Unasked reports whether a step is a tool that asks nobody: no host may be
+// needed to allow it.
+func (s *Script) Unasked() bool { return s.unasked }
+
+func (s *Script) add(t modelstub.Turn)    { s.turns = append(s.turns, modelTurn{turn: t}) }
+func (s *Script) always(t modelstub.Turn) { s.turns = append(s.turns, modelTurn{turn: t, lasts: true}) }
+
+// flush ends a model turn.
+func (s *Script) flush() {
+	if len(s.blocks) == 0 {
+		return
+	}
+	t := modelstub.Say(s.blocks...)
+	if s.usage != nil {
+		t = t.Uses(*s.usage)
+	}
+	if s.finish != "" {
+		t = t.Stops(s.finish)
+	}
+	s.add(t)
+	switch s.finish { // claude asks the model to go on
+	case backends.ReasonMaxTokens:
+		s.always(modelstub.Empty().Stops(s.finish))
+	case backends.ReasonRefusal:
+		s.always(t)
+	}
+	s.blocks, s.usage, s.text = nil, nil, false
+}
+
+// say adds text. Two texts in a row would be one message, so that something
+// is thought between them.
+func (s *Script) say(b modelstub.Block) {
+	if s.text {
+		s.blocks = append(s.blocks, modelstub.Thinking("And then."))
+	}
+	s.blocks, s.text = append(s.blocks, b), true
+}
+
+func (s *Script) other(b modelstub.Block) { s.blocks, s.text = append(s.blocks, b), false }
+
+func (s *Script) step(step backendtest.Step) {
+	delay := time.Duration(step.DelayMS) * time.Millisecond
+	switch {
+	case step.Text != "":
+		b := modelstub.Text(step.Text).Every(delay)
+		if step.ChunkBytes > 0 {
+			b = b.Chunk(step.ChunkBytes)
+		}
+		s.say(b)
+	case step.Reasoning != "":
+		s.other(modelstub.Thinking(step.Reasoning).Every(delay))
+	case step.Flood != nil:
+		size := step.Flood.Bytes
+		if size == 0 {
+			size = 40
+		}
+		s.say(modelstub.Flood(step.Flood.Deltas, size))
+	case step.Usage != nil:
+		s.usage = &modelstub.Usage{Input: int(*step.Usage.InputTokens), Output: int(*step.Usage.OutputTokens)}
+	case step.SleepMS > 0:
+		s.other(modelstub.Control().Sleep(time.Duration(step.SleepMS) * time.Millisecond))
+	case step.Finish != "":
+		s.finish = step.Finish
+	case step.Noise != "": // not the model's: a proxy before the agent makes it
+	case !s.call(step) && !s.failure(step):
+		s.t.Errorf("claudescript: there is no way to do %+v", step)
+	}
+}
+
+// call ends a model turn with calls.
+func (s *Script) call(step backendtest.Step) bool {
+	switch {
+	case step.Tool != nil:
+		s.unasked = true
+		s.blocks = append(s.blocks, modelstub.Tool("Bash", bashInput(step.Tool.Input)))
+	case step.Permission != nil:
+		s.blocks = append(s.blocks, modelstub.Tool("Bash", bashInput(step.Permission.Input)))
+	case step.Call != nil:
+		s.blocks = append(s.blocks, hostCall(*step.Call))
+	case len(step.Calls) > 0:
+		for _, c := range step.Calls {
+			s.blocks = append(s.blocks, hostCall(c))
+		}
+	case step.Ask != nil:
+		s.blocks = append(s.blocks, modelstub.Tool("AskUserQuestion", map[string]any{"questions": []any{map[string]any{
+			"question": step.Ask.Message, "header": "Question", "multiSelect": false,
+			"options": []any{map[string]any{"label": "Red", "description": "r"}, map[string]any{"label": "Blue", "description": "b"}},
+		}}}))
+	default:
+		return false
+	}
+	s.flush()
+	return true
+}
+
+// failure is what goes wrong with a model, or with its agent.
+func (s *Script) failure(step backendtest.Step) bool {
+	switch {
+	case step.Retry != nil:
+		s.flush()
+		half := len(step.Retry.Text) / 2
+		s.add(modelstub.Say(modelstub.Text(step.Retry.Text[:half]).Sleep(300 * time.Millisecond).Cut(modelstub.CutReset)))
+		s.add(modelstub.Say(modelstub.Text(step.Retry.Text)))
+	case step.Error != nil:
+		s.always(failing(step.Error.Type))
+	case step.Stall:
+		s.always(modelstub.NoAnswer())
+	case step.Empty:
+		s.always(modelstub.Empty())
+	case step.Crash != nil:
+		s.crash()
+	default:
+		return false
+	}
+	return true
+}
+
+// crash has the agent killed when all before it was said.
+func (s *Script) crash() {
+	gate := modelstub.NewGate()
+	s.other(modelstub.Control().Hold(gate))
+	go func() { // ends with the test at the latest
+		select {
+		case <-gate.Reached():
+			if err := s.kill(); err != nil {
+				s.t.Errorf("claudescript: the agent was not killed: %v", err)
+			}
+		case <-s.t.Context().Done():
+		}
+		gate.Release()
+	}()
+}
+
+func hostCall(c backendtest.Call) modelstub.Block {
+	args := c.Arguments
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	return modelstub.Tool("mcp__host__"+c.Tool, args)
+}
+
+func bashInput(in json.RawMessage) map[string]any {
+	var m map[string]any
+	_ = json.Unmarshal(in, &m) // what is no object has no command
+	if m == nil {
+		m = map[string]any{}
+	}
+	m["description"] = "A command"
+	return m
+}
+
+// failing is a model that fails in the way of a class.
+func failing(class string) modelstub.Turn {
+	switch class {
+	case events.ErrAuth:
+		return modelstub.Fail(401)
+	case events.ErrRateLimit:
+		return modelstub.RateLimited(0)
+	case events.ErrQuota:
+		return modelstub.NoCredit()
+	case events.ErrInvalidRequest:
+		return modelstub.Fail(400)
+	case events.ErrContextLength:
+		return modelstub.ContextTooLong()
+	case events.ErrModelUnavailable:
+		return modelstub.Fail(404)
+	}
+	return modelstub.Fail(529)
+}
+
+// Heard is all that the model was told in a request, as text: system text,
+// messages, results.
+func Heard(r modelstub.Request) string {
+	out := []byte(r.System + "\n")
+	for _, m := range r.Messages {
+		out = hear(out, m.Parts)
+	}
+	return string(out)
+}
+
+func hear(out []byte, parts []modelstub.Part) []byte {
+	for _, p := range parts {
+		if len(p.Parts) > 0 {
+			out = hear(out, p.Parts)
+			continue
+		}
+		out = append(out, p.Text+p.Data+"\n"...)
+	}
+	return out
+}
