@@ -178,12 +178,13 @@ func (k *talk) result(full *tape) backendtest.Result {
 	return r
 }
 
-// playedHost does what the host of a case does. Bridged tools are run by the
-// field host's reader, one after another; everything that it does not know
-// is answered by whoever reads all events.
+// playedHost does what the host of a case does. Bridged tools and questions
+// are the field host's, one after another; permissions, which it does not
+// know, are answered by whoever reads all events.
 type playedHost struct {
 	k    *talk
 	turn backendtest.Turn
+	ctx  context.Context // of the turn
 
 	mu       sync.Mutex
 	replies  []backendtest.Reply
@@ -204,11 +205,20 @@ func newPlayedHost(k *talk, turn backendtest.Turn) *playedHost {
 	}
 }
 
+// patience is how long the case itself has the host wait.
+func (h *playedHost) patience() (all time.Duration) {
+	for _, r := range h.turn.Host.Replies {
+		all += r.After
+	}
+	return all
+}
+
 // run posts the turn and reads it to its end in both ways.
 func (h *playedHost) run(b body) (got *fieldhost.Result, post, full *tape) {
 	k := h.k
-	ctx, cancel := context.WithTimeout(k.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute+h.patience())
 	defer cancel()
+	h.ctx = ctx
 	resp, err := k.s.stream(ctx, http.MethodPost, "/message:stream", b)
 	if err != nil {
 		k.t.Error(err)
@@ -228,7 +238,7 @@ func (h *playedHost) run(b body) (got *fieldhost.Result, post, full *tape) {
 	})
 	h.work.Go(func() { post.read(pr) })
 	tee := io.TeeReader(resp.Body, pw)
-	got, err = fieldhost.Read(tee, fieldhost.Handlers{Call: func(c fieldhost.Call) { h.tool(ctx, c) }})
+	got, err = fieldhost.Read(tee, fieldhost.Handlers{Call: h.tool, Question: h.question})
 	if err == nil {
 		_, err = io.Copy(io.Discard, tee) // it stops at an error; the tape shall have all
 	}
@@ -255,7 +265,7 @@ func (h *playedHost) attach(taskID string) {
 	close(h.attached)
 	h.work.Go(func() {
 		defer close(h.over)
-		resp, err := h.k.s.stream(h.k.t.Context(), http.MethodGet, "/tasks/"+taskID+"/events", nil)
+		resp, err := h.k.s.stream(h.ctx, http.MethodGet, "/tasks/"+taskID+"/events", nil)
 		if err != nil {
 			h.full.read(io.MultiReader(errReader{err}))
 			return
@@ -265,9 +275,7 @@ func (h *playedHost) attach(taskID string) {
 	})
 	if h.turn.Host.Cancel.Early {
 		h.work.Go(func() {
-			ctx, cancel := context.WithTimeout(h.k.t.Context(), soon)
-			defer cancel()
-			if err := h.k.seat.asked(ctx); err != nil {
+			if err := h.k.seat.asked(h.ctx); err != nil {
 				h.k.t.Error(err)
 			}
 			h.cancel(taskID)
@@ -305,9 +313,6 @@ func (h *playedHost) see(taskID string, e events.Event) {
 		})
 	case events.InputRequired:
 		h.opened(1)
-		h.reply(events.KindQuestion, "", func(a events.Answer) {
-			h.k.s.do(http.MethodPost, "/tasks/"+taskID+"/requests/"+d.RequestID, map[string]any{"value": a.Value}, nil)
-		})
 	case events.ToolResolved, events.PermissionResolved, events.InputResolved:
 		h.opened(-1)
 	}
@@ -339,7 +344,7 @@ func (h *playedHost) take(kind events.RequestKind, tool string) (backendtest.Rep
 func (h *playedHost) reply(kind events.RequestKind, tool string, answer func(events.Answer)) {
 	if r, ok := h.take(kind, tool); ok {
 		h.work.Go(func() {
-			if h.due(h.k.t.Context(), r) {
+			if h.due(r) {
 				answer(r.Answer)
 			}
 		})
@@ -347,7 +352,7 @@ func (h *playedHost) reply(kind events.RequestKind, tool string, answer func(eve
 }
 
 // due waits until a reply may be given, and reports whether the run still is.
-func (h *playedHost) due(ctx context.Context, r backendtest.Reply) bool {
+func (h *playedHost) due(r backendtest.Reply) bool {
 	for {
 		h.mu.Lock()
 		enough, more := h.together >= r.Together, h.more
@@ -359,7 +364,7 @@ func (h *playedHost) due(ctx context.Context, r backendtest.Reply) bool {
 		case <-more:
 		case <-h.over:
 			return false
-		case <-ctx.Done():
+		case <-h.ctx.Done():
 			return false
 		}
 	}
@@ -369,22 +374,22 @@ func (h *playedHost) due(ctx context.Context, r backendtest.Reply) bool {
 	case <-timer.C:
 		return true
 	case <-h.over:
-	case <-ctx.Done():
+	case <-h.ctx.Done():
 	}
 	return false
 }
 
 // tool runs a bridged tool as the field host does: reading nothing meanwhile.
-func (h *playedHost) tool(ctx context.Context, c fieldhost.Call) {
+func (h *playedHost) tool(c fieldhost.Call) {
 	r, ok := h.take(events.KindTool, c.Name)
 	if !ok { // a tool that takes until the run is over
 		select {
 		case <-h.over:
-		case <-ctx.Done():
+		case <-h.ctx.Done():
 		}
 		return
 	}
-	if !h.due(ctx, r) {
+	if !h.due(r) {
 		return
 	}
 	result := map[string]any{"result": r.Answer.Result, "metadata": map[string]any{"tool_name": c.Name}}
@@ -399,6 +404,19 @@ func (h *playedHost) tool(ctx context.Context, c fieldhost.Call) {
 	if got.Status != "ok" {
 		h.k.t.Errorf("the result of %s: %+v", c.Name, got)
 	}
+}
+
+// question has the user answer in words.
+func (h *playedHost) question(q fieldhost.Question) {
+	r, ok := h.take(events.KindQuestion, "")
+	if !ok || !h.due(r) {
+		return
+	}
+	var text string
+	if err := json.Unmarshal(r.Answer.Value, &text); err != nil {
+		h.k.t.Errorf("the case's answer is no text: %v", err)
+	}
+	h.k.s.do(http.MethodPost, "/tasks/"+q.TaskID+":reply", map[string]any{"text": text, "request_id": q.RequestID}, nil)
 }
 
 // checkBasic: a POST that asks for nothing gets the basic types, and all of
