@@ -66,10 +66,9 @@ func (b *bench) floods(ctx context.Context, n int, deltas int64, rounds int) (ou
 
 // flooded is what was delivered in a round.
 type flooded struct {
-	frames []byte // of the whole run
-	head   int    // where the flood begins in them
-	count  int64  // frames after that
-	rate   float64
+	*stream
+	count int64 // frames of the flood
+	rate  float64
 }
 
 // flood lets n readers see a flood, beside some that never read, and checks
@@ -90,21 +89,25 @@ func (p *process) flood(ctx context.Context, n int, deltas int64, stuck int) (*f
 	if err := rs.release(func() error { return g.open(ctx) }); err != nil {
 		return nil, err
 	}
-	f := &flooded{}
-	var count int64
-	if f.frames, f.head, count, err = g.written(g.head); err != nil {
+	st, err := g.written()
+	if err != nil {
 		return nil, err
 	}
-	f.count = count - g.head
 	r := rs.list[0]
-	if want := crc32.Checksum(f.frames, castagnoli); r.crc != want || r.bytes != int64(len(f.frames)) || r.frames != count+1 {
-		return nil, fmt.Errorf("readers saw %d frames, %d bytes with crc %08x, the journal has %d, %d with %08x", r.frames, r.bytes, r.crc, count+1, len(f.frames), want)
+	if want := crc32.Checksum(st.frames, castagnoli); r.crc != want || r.bytes != int64(len(st.frames)) || r.frames != st.count+1 {
+		return nil, fmt.Errorf("readers saw %d frames, %d bytes with crc %08x, the journal has %d, %d with %08x", r.frames, r.bytes, r.crc, st.count+1, len(st.frames), want)
 	}
+	f := &flooded{stream: st, count: st.count - g.head}
 	if f.count < deltas {
 		return nil, fmt.Errorf("%d frames for %d deltas", f.count, deltas)
 	}
-	f.rate = float64(f.count) * float64(n) / rs.took().Seconds()
+	f.rate = f.rateOf(rs)
 	return f, nil
+}
+
+// rateOf is the deliveries a second up to the last message.
+func (f *flooded) rateOf(rs *readers) float64 {
+	return float64(f.count) * float64(len(rs.list)) / rs.took(int64(f.tail)).Seconds()
 }
 
 // rawFlood lets n readers see the same bytes from the raw server.
@@ -125,7 +128,7 @@ func (p *process) rawFlood(ctx context.Context, n int, f *flooded, dir string) (
 	if r := rs.list[0]; r.crc != crc32.Checksum(f.frames, castagnoli) {
 		return 0, errors.New("the raw server's readers saw something else")
 	}
-	return float64(f.count) * float64(n) / rs.took().Seconds(), nil
+	return f.rateOf(rs), nil
 }
 
 // standStill opens streams and never reads them.

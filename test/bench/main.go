@@ -31,7 +31,7 @@ var figures = []struct {
 	name string
 	run  func(*bench, context.Context) error
 }{
-	{"flood-1", flood(1, 800_000, 0.6)},
+	{"flood-1", flood(1, 1_000_000, 0.6)},
 	{"flood-16", flood(16, 300_000, 0.8)},
 	{"flood-128", flood(128, 60_000, 0.8)},
 	{"flood-1000", flood(1000, 12_000, 0.8)},

@@ -26,12 +26,36 @@ type readers struct {
 
 // reader is one of them, and what it saw.
 type reader struct {
-	crc        uint32
-	bytes      int64
-	frames     int64
-	cut        bool      // the last byte was a line end
-	start, end time.Time // its first bytes after the release; the end of the body
-	err        error
+	crc    uint32
+	bytes  int64
+	frames int64
+	cut    bool      // the last byte was a line end
+	start  time.Time // of its first bytes after the release
+	reads  [lastReads]arrival
+	count  int // of reads
+	err    error
+}
+
+// lastReads is how many reads are remembered: more than come after a flood.
+const lastReads = 64
+
+// arrival is how far a reader was at a time.
+type arrival struct {
+	at    time.Time
+	bytes int64
+}
+
+// reached is when the reader had n bytes, as far as its last reads tell.
+func (r *reader) reached(n int64) time.Time {
+	at := r.reads[(r.count-1)%lastReads].at
+	for i := range min(r.count, lastReads) {
+		a := r.reads[(r.count-1-i)%lastReads]
+		if a.bytes < n {
+			break
+		}
+		at = a.at
+	}
+	return at
 }
 
 // attach opens n connections. Each is armed when it has read the mark, behind
@@ -75,12 +99,14 @@ func (rs *readers) read(ctx context.Context, r *reader, client *http.Client, url
 	armed()
 	for {
 		n, err := res.Body.Read(buf)
+		now := time.Now()
 		if r.start.IsZero() && rs.released.Load() {
-			r.start = time.Now()
+			r.start = now
 		}
 		r.take(buf[:n])
+		r.reads[r.count%lastReads] = arrival{now, r.bytes}
+		r.count++
 		if errors.Is(err, io.EOF) {
-			r.end = time.Now()
 			return nil
 		}
 		if err != nil {
@@ -152,15 +178,16 @@ func (rs *readers) wait() error {
 	return nil
 }
 
-// took is from the first flood bytes at any reader to the end of the last one.
-func (rs *readers) took() time.Duration {
-	first, last := rs.list[0].start, rs.list[0].end
+// took is from the first flood bytes at any reader until the last one has n
+// bytes.
+func (rs *readers) took(n int64) time.Duration {
+	first, last := rs.list[0].start, time.Time{}
 	for _, r := range rs.list {
 		if r.start.Before(first) {
 			first = r.start
 		}
-		if r.end.After(last) {
-			last = r.end
+		if end := r.reached(n); end.After(last) {
+			last = end
 		}
 	}
 	return last.Sub(first)

@@ -79,29 +79,50 @@ func (g *gated) open(ctx context.Context) error {
 	return call(ctx, g.client, g.p.url+"/tools/"+g.callID+"/result", map[string]any{"result": "go"})
 }
 
-// written makes the frames of a run from its journal: what every reader must
-// have seen. head is where the frame of an id ends.
-func (g *gated) written(id int64) (frames []byte, head int, count int64, err error) {
+// stream is what every reader of a run must have seen, made from its journal.
+type stream struct {
+	frames []byte
+	count  int64
+	head   int // where the frame ends behind which the run waited
+	tail   int // where its last message ends; what follows waits for the disk
+}
+
+func (g *gated) written() (*stream, error) {
 	segments, err := filepath.Glob(filepath.Join(g.p.dir, "runs", g.task, "*.jsonl"))
 	if err != nil || len(segments) == 0 {
-		return nil, 0, 0, cmp.Or(err, errors.New("the run has no journal"))
+		return nil, cmp.Or(err, errors.New("the run has no journal"))
 	}
+	s := &stream{}
 	for _, name := range segments { // named so that their order is theirs
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return nil, 0, 0, err
+			return nil, err
 		}
-		for line := range bytes.Lines(data) {
-			count++
-			if !bytes.HasPrefix(line, fmt.Appendf(nil, `{"id":%d,`, count)) {
-				return nil, 0, 0, fmt.Errorf("line %d of the journal is %.80q", count, line)
-			}
-			frames = append(strconv.AppendInt(append(frames, "id: "...), count, 10), "\ndata: "...)
-			frames = append(append(frames, line...), '\n')
-			if count == id {
-				head = len(frames)
-			}
+		if err := s.add(data, g.head); err != nil {
+			return nil, err
 		}
 	}
-	return append(frames, sse.DoneFrame...), head, count, nil
+	s.frames = append(s.frames, sse.DoneFrame...)
+	return s, nil
+}
+
+var messageMark = []byte(`"type":"` + string(events.TypeMessage) + `"`)
+
+// add adds the frames of a segment's lines.
+func (s *stream) add(lines []byte, head int64) error {
+	for line := range bytes.Lines(lines) {
+		s.count++
+		if !bytes.HasPrefix(line, fmt.Appendf(nil, `{"id":%d,`, s.count)) {
+			return fmt.Errorf("line %d of the journal is %.80q", s.count, line)
+		}
+		s.frames = append(strconv.AppendInt(append(s.frames, "id: "...), s.count, 10), "\ndata: "...)
+		s.frames = append(append(s.frames, line...), '\n')
+		if s.count == head {
+			s.head = len(s.frames)
+		}
+		if bytes.Contains(line[:min(len(line), 100)], messageMark) {
+			s.tail = len(s.frames)
+		}
+	}
+	return nil
 }
