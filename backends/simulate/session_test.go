@@ -135,6 +135,11 @@ func TestSaveFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = simulate.New(&simulate.Options{StateDir: file}).Open(t.Context(), backends.Config{})
+	c, err := simulate.New(&simulate.Options{StateDir: file}).Open(t.Context(), backends.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context()) //nolint:errcheck // it has no run
+	_, err = c.Run(t.Context(), backends.Input{}, discard{})
 	wantError(t, err, events.ErrInternal)
 }

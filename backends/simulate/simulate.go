@@ -112,10 +112,7 @@ func (b *Backend) session(cfg backends.Config) (*session, error) {
 		return b.store.load(cfg.Session.ID)
 	}
 	s := newSession()
-	// Unsynced: a session without a turn is no loss, and the first turn waits.
-	if err := b.store.save(s, false); err != nil {
-		return nil, unwritten(err)
-	}
+	// Its first turn writes it: one without a turn is no loss.
 	if cfg.Save == nil {
 		return s, nil
 	}

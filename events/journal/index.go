@@ -200,10 +200,8 @@ func lineType(line []byte) []byte {
 // skipNumber goes behind a member of an object, if it is the next.
 func skipNumber(rest []byte, key string) []byte {
 	number, ok := bytes.CutPrefix(rest, []byte(key))
-	for i := 0; ok && i < len(number) && i < 20; i++ {
-		if number[i] == ',' {
-			return number[i+1:]
-		}
+	if i := bytes.IndexByte(number[:min(len(number), 20)], ','); ok && i >= 0 {
+		return number[i+1:]
 	}
 	return rest
 }

@@ -27,7 +27,7 @@ func (b *bench) claude(ctx context.Context) (err error) {
 	defer tb.cleanup()
 	stub := modelstub.New()
 	defer stub.Close()
-	turn := modelstub.Say(modelstub.Text("Hello there, this is a short answer."))
+	turn := modelstub.Say(modelstub.Text(claudeSays))
 
 	direct := stub.Scenario(turn.Forever())
 	home, err := os.MkdirTemp(b.dir, "direct-")
@@ -49,14 +49,19 @@ func (b *bench) claude(ctx context.Context) (err error) {
 		pairs = 10
 	}
 	var ours, theirs []time.Duration
+	var said []any
 	for i := range warm + pairs {
 		var a, d time.Duration
 		for k := range 2 { // in turn the one and the other first
 			if (i+k)%2 == 0 {
 				d = directTurn(one, i)
-			} else if a, err = in.claudeTurn(ctx); err != nil {
+				continue
+			}
+			said = append(said, map[string]any{"role": "user", "content": claudeHears})
+			if a, err = in.claudeTurn(ctx, said); err != nil {
 				return err
 			}
+			said = append(said, map[string]any{"role": "assistant", "content": claudeSays})
 		}
 		if i >= warm {
 			ours, theirs = append(ours, a), append(theirs, d)
@@ -72,21 +77,27 @@ func (b *bench) claude(ctx context.Context) (err error) {
 	return nil
 }
 
+const (
+	claudeHears = "Say hello."
+	claudeSays  = "Hello there, this is a short answer."
+)
+
 // directTurn says something and gives the time to the first delta.
 func directTurn(cli *claudecli.CLI, i int) time.Duration {
 	began := time.Now()
-	cli.Say(fmt.Sprintf("00000000-0000-4000-8000-%012d", i), "Say hello.")
+	cli.Say(fmt.Sprintf("00000000-0000-4000-8000-%012d", i), claudeHears)
 	cli.Await("stream_event/content_block_delta")
 	took := time.Since(began)
 	cli.Await("result")
 	return took
 }
 
-func (p *process) claudeTurn(ctx context.Context) (time.Duration, error) {
-	// Neither history nor options: the agent goes on.
+// claudeTurn is the same through innerd. It brings the whole conversation, as
+// hosts do: the agent knows it, and goes on.
+func (p *process) claudeTurn(ctx context.Context, messages []any) (time.Duration, error) {
 	return firstOf(ctx, http.DefaultClient, p.url+"/message:stream", map[string]any{
 		"context_id": "bench",
-		"messages":   []any{map[string]any{"role": "user", "content": "Say hello."}},
+		"messages":   messages,
 		"metadata":   map[string]any{"backend": "claude-code"},
 	})
 }

@@ -48,6 +48,7 @@ func (b *bench) floods(ctx context.Context, n int, deltas int64, rounds int) (ou
 	defer raw.stop()
 	var a, l []float64
 	for i := range rounds {
+		before := raw.cpu()
 		f, err := in.flood(ctx, n, deltas, 0)
 		if err != nil {
 			return 0, 0, err
@@ -56,7 +57,8 @@ func (b *bench) floods(ctx context.Context, n int, deltas int64, rounds int) (ou
 		if err != nil {
 			return 0, 0, err
 		}
-		fmt.Fprintf(os.Stderr, "  round %d: innerd %s, raw %s\n", i+1, millions(f.rate), millions(r))
+		fmt.Fprintf(os.Stderr, "  round %d: innerd %s, raw %s; server CPU for a million deliveries: %v, %v\n", i+1, millions(f.rate), millions(r),
+			f.cpu, perMillion(raw.cpu()-before, f.count*int64(n)))
 		if i > 0 || rounds == 1 { // the first warms up
 			a, l = append(a, f.rate), append(l, r)
 		}
@@ -69,6 +71,7 @@ type flooded struct {
 	*stream
 	count int64 // frames of the flood
 	rate  float64
+	cpu   time.Duration // of the server, for a million deliveries
 }
 
 // flood lets n readers see a flood, beside some that never read, and checks
@@ -85,10 +88,12 @@ func (p *process) flood(ctx context.Context, n int, deltas int64, stuck int) (*f
 		return nil, err
 	}
 	defer release()
+	before := p.cpu()
 	rs := attach(ctx, n, g.events(), gateMark)
 	if err := rs.release(func() error { return g.open(ctx) }); err != nil {
 		return nil, err
 	}
+	used := p.cpu() - before
 	st, err := g.written()
 	if err != nil {
 		return nil, err
@@ -101,8 +106,12 @@ func (p *process) flood(ctx context.Context, n int, deltas int64, stuck int) (*f
 	if f.count < deltas {
 		return nil, fmt.Errorf("%d frames for %d deltas", f.count, deltas)
 	}
-	f.rate = f.rateOf(rs)
+	f.rate, f.cpu = f.rateOf(rs), perMillion(used, f.count*int64(n))
 	return f, nil
+}
+
+func perMillion(used time.Duration, deliveries int64) time.Duration {
+	return (used * 1e6 / time.Duration(deliveries)).Round(time.Millisecond)
 }
 
 // rateOf is the deliveries a second up to the last message.

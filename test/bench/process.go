@@ -157,6 +157,22 @@ func (p *process) memory(line string) (int64, error) {
 	return 0, errors.New("no " + line + " in the process's status")
 }
 
+// cpu is the processor time that the process has used, in steps of 10 ms.
+func (p *process) cpu() time.Duration {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "stat"))
+	if err != nil {
+		return 0
+	}
+	const user, system = 11, 12 // behind the name, which may hold anything
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) <= system {
+		return 0
+	}
+	u, _ := strconv.ParseInt(fields[user], 10, 64)
+	s, _ := strconv.ParseInt(fields[system], 10, 64)
+	return time.Duration(u+s) * 10 * time.Millisecond
+}
+
 // settled is VmRSS once it has not moved for a while.
 func (p *process) settled(ctx context.Context) (int64, error) {
 	var last int64
