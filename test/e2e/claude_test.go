@@ -206,7 +206,7 @@ func TestClaudeWithAWrongKey(t *testing.T) {
 func command(t testing.TB, sc *modelstub.Scenario, args ...string) (cmd *exec.Cmd, home string) {
 	t.Helper()
 	home = t.TempDir()
-	cmd = exec.CommandContext(t.Context(), binary, args...)
+	cmd = exec.CommandContext(t.Context(), innerd, args...)
 	cmd.Dir, cmd.WaitDelay = home, soon
 	cmd.Env = []string{
 		"HOME=" + home, "XDG_STATE_HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "TMPDIR=" + home,

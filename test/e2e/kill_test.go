@@ -20,9 +20,9 @@ func TestKilledInAFlood(t *testing.T) {
 	s := newServer(t)
 	for i := range rounds {
 		if i%2 == 0 {
-			killInFlood(t, s, `{"deltas":20000}`, 1+rand.Int64N(3000))
+			killInFlood(t, s, `{"deltas":8000}`, 1+rand.Int64N(2000))
 		} else {
-			killInFlood(t, s, `{"deltas":20000,"per_second":20000}`, 1+rand.Int64N(10000))
+			killInFlood(t, s, `{"deltas":8000,"per_second":8000}`, 1+rand.Int64N(4000))
 		}
 	}
 }

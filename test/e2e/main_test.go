@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// binary is the innerd under test, as it is released.
-var binary string
+// innerd is the innerd under test, as it is released.
+var innerd string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -40,10 +40,10 @@ func build() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "innerd-e2e-"); err != nil {
 		return "", err
 	}
-	binary = filepath.Join(dir, "innerd")
+	innerd = filepath.Join(dir, "innerd")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "nomsgpack", "-o", binary, "innerd/cmd/innerd")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "nomsgpack", "-o", innerd, "innerd/cmd/innerd")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return dir, fmt.Errorf("building innerd: %w\n%s", err, out)

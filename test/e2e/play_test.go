@@ -246,6 +246,7 @@ func (h *playedHost) run(b body) (got *fieldhost.Result, post, full *tape) {
 	if err != nil {
 		k.t.Errorf("the POST broke: %v", err)
 	}
+	_ = post.ended(ctx) // how is looked at later
 	select {
 	case <-h.attached:
 	default:

@@ -93,7 +93,7 @@ func (s *server) start() {
 // launch starts the server and does not wait.
 func (s *server) launch() *process {
 	s.t.Helper()
-	words := append(append(slices.Clone(s.through), binary), s.args...)
+	words := append(append(slices.Clone(s.through), innerd), s.args...)
 	p := &process{cmd: exec.Command(words[0], words[1:]...), done: make(chan struct{})}
 	p.cmd.Env, p.cmd.Dir = s.env, s.dir
 	stderr, err := p.cmd.StderrPipe()
