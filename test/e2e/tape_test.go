@@ -26,7 +26,7 @@ import (
 // and takes nothing that the profile does not allow.
 type tape struct {
 	name string
-	on   func(events.Event) // called with every event as it comes; may be nil
+	on   func(events.Event) // called with events as they come, of deltas in a row with the first; may be nil
 
 	mu      sync.Mutex
 	changed chan struct{} // where somebody waits: closed at the next change
@@ -165,8 +165,9 @@ func (p *tape) take(id int64, data string) {
 	case id <= p.last():
 		p.fault("id %d after %d", id, p.last())
 	}
+	row := (typ == events.TypeMessageDelta || typ == events.TypeReasoningDelta) && len(p.types) > 0 && p.types[len(p.types)-1] == typ
 	p.update(func() { p.ids, p.lines[id], p.types = append(p.ids, id), data, append(p.types, typ) })
-	if p.on != nil {
+	if p.on != nil && !row {
 		p.on(p.parse(data))
 	}
 }
