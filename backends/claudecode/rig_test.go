@@ -2,7 +2,6 @@ package claudecode_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,8 +15,8 @@ import (
 	"innerd/backends"
 	"innerd/backends/backendtest"
 	"innerd/backends/claudecode"
-	"innerd/events"
 	"innerd/test/agents"
+	"innerd/test/claudescript"
 	"innerd/test/modelstub"
 )
 
@@ -173,200 +172,20 @@ func (s *seat) Heard() string {
 	if len(all) == 0 {
 		return ""
 	}
-	r := all[len(all)-1]
-	var b strings.Builder
-	b.WriteString(r.System + "\n")
-	for _, m := range r.Messages {
-		hear(&b, m.Parts)
-	}
-	return b.String()
-}
-
-func hear(b *strings.Builder, parts []modelstub.Part) {
-	for _, p := range parts {
-		if len(p.Parts) > 0 {
-			hear(b, p.Parts)
-			continue
-		}
-		b.WriteString(p.Text + p.Data + "\n")
-	}
+	return claudescript.Heard(all[len(all)-1])
 }
 
 // Arrange implements backendtest.Seat.
 func (s *seat) Arrange(steps []backendtest.Step) backendtest.Setup {
-	p := &script{seat: s}
-	p.steps(steps)
-	p.flush()
+	p := claudescript.New(s.t, steps, s.Kill)
 	s.mu.Lock()
-	s.asked, s.queue = s.sc.Count(), p.turns
+	s.asked, s.queue = s.sc.Count(), nil
+	for _, m := range p.Turns() {
+		s.queue = append(s.queue, arranged{turn: m.Turn, lasts: m.Lasts})
+	}
 	s.mu.Unlock()
-	if p.unasked {
+	if p.Unasked() {
 		return backendtest.Setup{Settings: backends.Settings{Options: autoOptions}}
 	}
 	return backendtest.Setup{}
-}
-
-// script turns steps into model turns: text and reasoning up to a call are one.
-type script struct {
-	seat   *seat
-	turns  []arranged
-	blocks []modelstub.Block
-	usage  *modelstub.Usage
-	finish string
-	text   bool // the last block is text
-
-	unasked bool // it has a tool that asks nobody
-}
-
-func (p *script) add(t modelstub.Turn)    { p.turns = append(p.turns, arranged{turn: t}) }
-func (p *script) always(t modelstub.Turn) { p.turns = append(p.turns, arranged{turn: t, lasts: true}) }
-
-func (p *script) flush() {
-	if len(p.blocks) == 0 {
-		return
-	}
-	t := modelstub.Say(p.blocks...)
-	if p.usage != nil {
-		t = t.Uses(*p.usage)
-	}
-	if p.finish != "" {
-		t = t.Stops(p.finish)
-	}
-	p.add(t)
-	switch p.finish { // claude asks the model to go on
-	case backends.ReasonMaxTokens:
-		p.always(modelstub.Empty().Stops(p.finish))
-	case backends.ReasonRefusal:
-		p.always(t)
-	}
-	p.blocks, p.usage, p.text = nil, nil, false
-}
-
-// say adds text. Two texts in a row would be one message, so that something
-// is thought between them.
-func (p *script) say(b modelstub.Block) {
-	if p.text {
-		p.blocks = append(p.blocks, modelstub.Thinking("And then."))
-	}
-	p.blocks, p.text = append(p.blocks, b), true
-}
-
-func (p *script) other(b modelstub.Block) { p.blocks, p.text = append(p.blocks, b), false }
-
-func (p *script) steps(steps []backendtest.Step) {
-	for _, s := range steps {
-		p.step(s)
-	}
-}
-
-func (p *script) step(s backendtest.Step) {
-	delay := time.Duration(s.DelayMS) * time.Millisecond
-	switch {
-	case s.Text != "":
-		b := modelstub.Text(s.Text).Every(delay)
-		if s.ChunkBytes > 0 {
-			b = b.Chunk(s.ChunkBytes)
-		}
-		p.say(b)
-	case s.Reasoning != "":
-		p.other(modelstub.Thinking(s.Reasoning).Every(delay))
-	case s.Flood != nil:
-		size := s.Flood.Bytes
-		if size == 0 {
-			size = 40
-		}
-		p.say(modelstub.Flood(s.Flood.Deltas, size))
-	case s.Tool != nil:
-		p.unasked = true
-		p.call(modelstub.Tool("Bash", bashInput(s.Tool.Input)))
-	case s.Permission != nil:
-		p.call(modelstub.Tool("Bash", bashInput(s.Permission.Input)))
-	case s.Call != nil:
-		p.call(hostCall(*s.Call))
-	case len(s.Calls) > 0:
-		var calls []modelstub.Block
-		for _, c := range s.Calls {
-			calls = append(calls, hostCall(c))
-		}
-		p.call(calls...)
-	case s.Ask != nil:
-		p.call(modelstub.Tool("AskUserQuestion", map[string]any{"questions": []any{map[string]any{
-			"question": s.Ask.Message, "header": "Question", "multiSelect": false,
-			"options": []any{map[string]any{"label": "Red", "description": "r"}, map[string]any{"label": "Blue", "description": "b"}},
-		}}}))
-	case s.Usage != nil:
-		p.usage = &modelstub.Usage{Input: int(*s.Usage.InputTokens), Output: int(*s.Usage.OutputTokens)}
-	case s.SleepMS > 0:
-		p.other(modelstub.Control().Sleep(time.Duration(s.SleepMS) * time.Millisecond))
-	case s.Retry != nil:
-		p.flush()
-		half := len(s.Retry.Text) / 2
-		p.add(modelstub.Say(modelstub.Text(s.Retry.Text[:half]).Sleep(300 * time.Millisecond).Cut(modelstub.CutReset)))
-		p.add(modelstub.Say(modelstub.Text(s.Retry.Text)))
-	case s.Error != nil:
-		p.always(failing(s.Error.Type))
-	case s.Stall:
-		p.always(modelstub.NoAnswer())
-	case s.Empty:
-		p.always(modelstub.Empty())
-	case s.Crash != nil:
-		gate := modelstub.NewGate()
-		p.other(modelstub.Control().Hold(gate))
-		go func() { // ends with the test at the latest
-			select {
-			case <-gate.Reached():
-				_ = p.seat.Kill()
-			case <-p.seat.t.Context().Done():
-			}
-			gate.Release()
-		}()
-	case s.Finish != "":
-		p.finish = s.Finish
-	case s.Noise != "": // the proxy makes it
-	default:
-		p.seat.t.Errorf("the rig has no way to do %+v", s)
-	}
-}
-
-// call ends a model turn with calls.
-func (p *script) call(calls ...modelstub.Block) {
-	p.blocks = append(p.blocks, calls...)
-	p.flush()
-}
-
-func hostCall(c backendtest.Call) modelstub.Block {
-	args := c.Arguments
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
-	return modelstub.Tool("mcp__host__"+c.Tool, args)
-}
-
-func bashInput(in json.RawMessage) map[string]any {
-	var m map[string]any
-	_ = json.Unmarshal(in, &m)
-	if m == nil {
-		m = map[string]any{}
-	}
-	m["description"] = "A command"
-	return m
-}
-
-// failing is a model that fails in the way of a class.
-func failing(class string) modelstub.Turn {
-	switch class {
-	case events.ErrAuth:
-		return modelstub.Fail(401)
-	case events.ErrRateLimit:
-		return modelstub.RateLimited(0)
-	case events.ErrQuota:
-		return modelstub.NoCredit()
-	case events.ErrInvalidRequest:
-		return modelstub.Fail(400)
-	case events.ErrContextLength:
-		return modelstub.ContextTooLong()
-	case events.ErrModelUnavailable:
-		return modelstub.Fail(404)
-	}
-	return modelstub.Fail(529)
 }

@@ -4,6 +4,7 @@ package claudescript
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,13 +29,13 @@ type Script struct {
 	unasked bool
 
 	mu    sync.Mutex
-	turns []modelTurn
+	turns []Turn
 }
 
-// modelTurn is one answer of the model; one that lasts answers all that come.
-type modelTurn struct {
-	turn  modelstub.Turn
-	lasts bool
+// Turn is one answer of the model; one that lasts answers all that come.
+type Turn struct {
+	Turn  modelstub.Turn
+	Lasts bool
 }
 
 // New translates steps. kill ends the agent's process, where a step says that
@@ -56,18 +57,25 @@ func (s *Script) Next(modelstub.Request) modelstub.Turn {
 		return modelstub.Say(modelstub.Text("(script over)"))
 	}
 	m := s.turns[0]
-	if !m.lasts {
+	if !m.Lasts {
 		s.turns = s.turns[1:]
 	}
-	return m.turn
+	return m.Turn
+}
+
+// Turns are the answers that Next has not given yet.
+func (s *Script) Turns() []Turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.turns)
 }
 
 // Unasked reports whether a step is a tool that asks nobody: no host may be
 // needed to allow it.
 func (s *Script) Unasked() bool { return s.unasked }
 
-func (s *Script) add(t modelstub.Turn)    { s.turns = append(s.turns, modelTurn{turn: t}) }
-func (s *Script) always(t modelstub.Turn) { s.turns = append(s.turns, modelTurn{turn: t, lasts: true}) }
+func (s *Script) add(t modelstub.Turn)    { s.turns = append(s.turns, Turn{Turn: t}) }
+func (s *Script) always(t modelstub.Turn) { s.turns = append(s.turns, Turn{Turn: t, Lasts: true}) }
 
 // flush ends a model turn.
 func (s *Script) flush() {
