@@ -202,6 +202,9 @@ func decodeParts(raw json.RawMessage) ([]events.Part, error) {
 	if kind(raw) != '[' {
 		return nil, fieldErr("content", "must be a list of parts, not %s", kindName(raw))
 	}
+	if err := tooMany("content", raw); err != nil {
+		return nil, err
+	}
 	var parts []events.Part
 	for i, item := range looseList(raw) {
 		field := fmt.Sprintf("content[%d]", i)

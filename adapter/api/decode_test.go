@@ -392,6 +392,35 @@ func TestFaultsOfBodies(t *testing.T) {
 	}
 }
 
+// A small body cannot be made to take all memory: a decoded value is hundreds
+// of times as long as "{}".
+func TestTooManyValues(t *testing.T) {
+	many := func(value string) string { return `[` + strings.Repeat(value+",", api.MaxValues) + value + `]` }
+	var fe *api.FieldError
+	for _, body := range []string{
+		`{"messages":` + many(`{}`) + `}`,
+		`{"messages":[{"role":"user","images":` + many(`{}`) + `}]}`,
+		`{"messages":[{"role":"user","content":` + many(`""`) + `}]}`,
+		`{"metadata":{"native_tool_schemas":` + many(`{}`) + `}}`,
+		`{"messages":` + strings.Repeat(`[[`, 5000) + strings.Repeat(`]]`, 5000) + `,"x":` + many(`0`) + `}`,
+	} {
+		if _, err := api.DecodeRequest([]byte(body)); !errors.As(err, &fe) || fe.Field != "body" {
+			t.Errorf("%.60s: %v", body, err)
+		}
+	}
+	if err := api.Decode([]byte(`{"content":`+many(`{}`)+`}`), &api.ToolResult{}); !errors.As(err, &fe) || fe.Field != "content" {
+		t.Error(err)
+	}
+	// What is only passed on, or stands in a string, does not count.
+	if err := api.Decode([]byte(`{"result":`+many(`0`)+`}`), &api.ToolResult{}); err != nil {
+		t.Error(err)
+	}
+	text := strings.Repeat(`,[{\"`, api.MaxValues) + `\\`
+	if _, err := api.DecodeRequest([]byte(`{"messages":[{"role":"user","content":"` + text + `"}]}`)); err != nil {
+		t.Error(err)
+	}
+}
+
 // A client's request arrives as it was meant.
 func TestRoundTrip(t *testing.T) {
 	reuse := false

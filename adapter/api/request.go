@@ -31,6 +31,9 @@ func DecodeRequest(body []byte) (*Request, error) {
 
 // UnmarshalJSON reads a request as DecodeRequest does.
 func (r *Request) UnmarshalJSON(body []byte) error {
+	if err := tooMany("body", body); err != nil {
+		return err
+	}
 	if k := kind(body); k != '{' && k != 0 && json.Valid(body) {
 		return fieldErr("body", "must be an object, not %s", kindName(body))
 	}
