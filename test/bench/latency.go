@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
-
-	"innerd/events"
-	"innerd/events/journal"
 )
 
 const latencyRate = 2000 // deltas a second
@@ -23,8 +21,9 @@ const latencyRate = 2000 // deltas a second
 // lags are times from a stamp in a delta to its arrival.
 type lags []time.Duration
 
-// latency measures from emit to receive, beside the log alone in one process
-// and a handler that writes and flushes each frame.
+// latency measures from emit to receive, beside the raw log: the same log
+// behind a plain handler; beside the log in one process; and beside a handler
+// that writes and flushes each frame, without a log.
 func (b *bench) latency(ctx context.Context) error {
 	n := int64(3 * latencyRate)
 	if b.quick {
@@ -42,8 +41,9 @@ func (b *bench) latency(ctx context.Context) error {
 	defer raw.stop()
 	ways := []func() (lags, error){
 		func() (lags, error) { return in.lags(ctx, n) },
+		func() (lags, error) { return raw.rawLags(ctx, "log", n, b.dir) },
 		func() (lags, error) { return b.logLags(ctx, n) },
-		func() (lags, error) { return raw.rawLags(ctx, n) },
+		func() (lags, error) { return raw.rawLags(ctx, "paced", n, b.dir) },
 	}
 	p50, p99 := make([][]time.Duration, len(ways)), make([][]time.Duration, len(ways))
 	for i := range b.rounds(6) {
@@ -56,7 +56,7 @@ func (b *bench) latency(ctx context.Context) error {
 				return fmt.Errorf("%d deltas of %d arrived", len(l), n)
 			}
 			a, z := quantile(l, 0.5), quantile(l, 0.99)
-			fmt.Fprintf(os.Stderr, "  round %d, %s: median %s, p99 %s\n", i+1, []string{"innerd", "log", "raw"}[k], ms(a), ms(z))
+			fmt.Fprintf(os.Stderr, "  round %d, %s: median %s, p99 %s\n", i+1, []string{"innerd", "log, plain handler", "log, one process", "no log"}[k], ms(a), ms(z))
 			if i > 0 {
 				p50[k], p99[k] = append(p50[k], a), append(p99[k], z)
 			}
@@ -67,20 +67,20 @@ func (b *bench) latency(ctx context.Context) error {
 }
 
 func (b *bench) latencyRows(p50, p99 [][]time.Duration) {
-	const ours, log, raw = 0, 1, 2
+	const ours, log, alone, raw = 0, 1, 2, 3
 	m, z := median(p50[ours]), median(p99[ours])
 	ratio := float64(z) / float64(median(p99[log]))
+	both := func(k int) string { return ms(median(p50[k])) + "; " + ms(median(p99[k])) }
 	b.table.add(row{
-		what: "emit to receive at 2,000/s, one reader, median", measured: ms(m), limit: ms(median(p50[log])) + " log alone",
+		what: "emit to receive at 2,000/s, one reader, median", measured: ms(m), limit: ms(median(p50[log])) + " raw log",
 		ratio: fmt.Sprintf("%.2f", float64(m)/float64(median(p50[log]))), goal: "≤ 0.1 ms", ok: m <= 100*time.Microsecond,
 	})
 	b.table.add(row{
-		what: "the same, p99", measured: ms(z), limit: ms(median(p99[log])) + " log alone",
+		what: "the same, p99", measured: ms(z), limit: ms(median(p99[log])) + " raw log",
 		ratio: fmt.Sprintf("%.2f", ratio), goal: "≤ 1.5", ok: ratio <= 1.5,
 	})
-	b.table.add(row{
-		what: "the same of a handler that flushes each frame, median; p99", measured: ms(median(p50[raw])) + "; " + ms(median(p99[raw])), free: true,
-	})
+	b.table.add(row{what: "for orientation: a handler that flushes each frame, no log; median, p99", limit: both(raw), free: true})
+	b.table.add(row{what: "for orientation: the log and its reader in one process, no HTTP; median, p99", limit: both(alone), free: true})
 }
 
 // lags plays a stamped flood and reads it as the stream of its POST.
@@ -93,8 +93,14 @@ func (p *process) lags(ctx context.Context, n int64) (lags, error) {
 	return readLags(res.Body)
 }
 
-func (p *process) rawLags(ctx context.Context, n int64) (lags, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/paced?n=%d&rate=%d", p.url, n, latencyRate), nil)
+func (p *process) rawLags(ctx context.Context, path string, n int64, dir string) (lags, error) {
+	dir, err := os.MkdirTemp(dir, "log-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	query := url.Values{"n": {fmt.Sprint(n)}, "rate": {fmt.Sprint(latencyRate)}, "dir": {filepath.Join(dir, "state")}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/"+path+"?"+query.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -160,55 +166,4 @@ func (b *bench) logLags(ctx context.Context, n int64) (lags, error) {
 	}
 	var l lags
 	return l, json.Unmarshal(out, &l)
-}
-
-// rawLog appends stamped deltas to a log and follows it in the same process.
-func rawLog(ctx context.Context, args []string) error {
-	if len(args) != 2 {
-		return errors.New("role rawlog DIR N")
-	}
-	n, err := strconv.ParseInt(args[1], 10, 64)
-	if err != nil {
-		return err
-	}
-	store, err := journal.Open(args[0], nil)
-	if err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() { _ = store.Run(running) }() // the sync each second; ends with stop
-	log, err := store.Create(journal.RunMeta{ID: "bench-log", Created: time.Now()})
-	if err != nil {
-		return err
-	}
-	cursor, err := log.Follow(0, nil)
-	if err != nil {
-		return err
-	}
-	followed := make(chan lags)
-	go func() { followed <- follow(ctx, cursor, n) }() // ends with the n-th event
-	pace(latencyRate, n, func(int64) {
-		if _, aerr := log.Append(events.MessageDelta{Delta: stamped(), MessageID: "m1"}); aerr != nil {
-			err = aerr
-		}
-	})
-	l := <-followed
-	stop()
-	return errors.Join(err, store.Close(), json.NewEncoder(os.Stdout).Encode(l))
-}
-
-func follow(ctx context.Context, c *journal.Cursor, n int64) (l lags) {
-	defer c.Close()
-	for int64(len(l)) < n {
-		batch, err := c.Next(ctx)
-		if err != nil {
-			return l
-		}
-		now := time.Now().UnixNano()
-		for _, frames := range batch.Frames() {
-			l, _ = takeLags(l, frames, now)
-		}
-	}
-	return l
 }

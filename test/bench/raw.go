@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ func rawServer(ctx context.Context, args []string) error {
 	mux.HandleFunc("POST /go", st.open)
 	mux.HandleFunc("GET /flood", st.flood)
 	mux.HandleFunc("GET /paced", paced)
+	mux.HandleFunc("GET /log", loggedPaced)
 	mux.HandleFunc("POST /first", firstDelta)
 	srv := &http.Server{Addr: args[0], Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
@@ -111,8 +113,20 @@ func paced(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(sse.DoneFrame))
 }
 
-// firstDelta is the least that a POST with a delta for an answer can be.
-func firstDelta(w http.ResponseWriter, _ *http.Request) {
+// firstDelta is the least that a POST with a delta for an answer can be. With
+// a folder it makes a run's files in it first, as a log must: creating a file
+// is what some disks are slow at.
+func firstDelta(w http.ResponseWriter, r *http.Request) {
+	if dir := r.FormValue("dir"); dir != "" {
+		err := os.Mkdir(dir, 0o700)
+		for _, name := range []string{"request", "segment", "session"} {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(stampFill), 0o600))
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+	}
 	sse.SetHeader(w.Header())
 	_, _ = w.Write(appendFrame(nil, 1, events.MessageDelta{Delta: "Hello", MessageID: "m1"}))
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -25,7 +27,7 @@ func (b *bench) first(ctx context.Context) error {
 	defer raw.stop()
 	client := &http.Client{}
 	body := request([]map[string]any{{"text": "Hello"}}, nil)
-	var ours, limit []time.Duration
+	var ours, limit, disk []time.Duration
 	n := 300
 	if b.quick {
 		n = 100
@@ -39,14 +41,20 @@ func (b *bench) first(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		d, err := firstOf(ctx, client, raw.url+"/first?dir="+url.QueryEscape(filepath.Join(b.dir, fmt.Sprint("first-", i))), body)
+		if err != nil {
+			return err
+		}
 		if i >= n/5 { // what came before warms up
-			ours, limit = append(ours, a), append(limit, l)
+			ours, limit, disk = append(ours, a), append(limit, l), append(disk, d)
 		}
 	}
-	fmt.Fprintf(os.Stderr, "  innerd median %s, p99 %s; raw %s, %s\n", ms(median(ours)), ms(quantile(ours, 0.99)), ms(median(limit)), ms(quantile(limit, 0.99)))
+	fmt.Fprintf(os.Stderr, "  innerd median %s, p99 %s; raw %s, %s; with a folder and three files %s, %s\n", ms(median(ours)), ms(quantile(ours, 0.99)),
+		ms(median(limit)), ms(quantile(limit, 0.99)), ms(median(disk)), ms(quantile(disk, 0.99)))
 	b.table.add(row{
-		what: "POST to first delta, median", measured: ms(median(ours)), limit: ms(median(limit)),
-		ratio: fmt.Sprintf("%.2f", float64(median(ours))/float64(median(limit))), goal: "≤ 1 ms", ok: median(ours) <= time.Millisecond,
+		what: "POST to first delta, median", measured: ms(median(ours)),
+		limit: ms(median(limit)) + "; " + ms(median(disk)) + " with a folder and three files",
+		ratio: fmt.Sprintf("%.2f", float64(median(ours))/float64(median(disk))), goal: "≤ 1 ms", ok: median(ours) <= time.Millisecond,
 	})
 	return nil
 }
