@@ -139,8 +139,6 @@ func (s *server) wait() {
 	}
 }
 
-func (s *server) pid() int { return s.proc.cmd.Process.Pid }
-
 // cleanup stops what still runs, and looks for what was left.
 func (s *server) cleanup() {
 	if s.proc == nil {
