@@ -54,7 +54,7 @@ func (h *playedHost) patience() (all time.Duration) {
 // run posts the turn and reads it to its end in both ways.
 func (h *playedHost) run(b body) (got *fieldhost.Result, post, full *tape) {
 	k := h.k
-	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute+h.patience())
+	ctx, cancel := context.WithTimeout(k.t.Context(), 3*time.Minute+h.patience())
 	defer cancel()
 	h.ctx = ctx
 	resp, err := k.s.stream(ctx, http.MethodPost, "/message:stream", b)
