@@ -59,6 +59,7 @@ func (s *Store) tick() {
 			l.syncNow()
 		}
 		l.trim()
+		l.trimFetcher()
 	}
 	if s.opt.Fsync == FsyncInterval {
 		if err := s.table.sync(); err != nil {

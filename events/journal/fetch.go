@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"time"
 
 	"innerd/events"
 )
@@ -22,8 +23,37 @@ type fetcher struct {
 	file   File
 	first  int64 // of the segment that file is
 	blocks []block
-	recent [8]*chunk
-	slot   int
+	recent []*chunk  // oldest first
+	last   time.Time // of the last read
+}
+
+// Of the chunks that were read, so many are kept for the readers behind, and
+// more while half of the memory for frames is free: the further apart readers
+// are, the more they would read again.
+const (
+	fewRecent  = 8
+	mostRecent = 64
+)
+
+// keep takes a chunk with a reference, and lets go of older ones.
+func (f *fetcher) keep(c *chunk, s *Store) {
+	f.recent = append(f.recent, c)
+	switch n := len(f.recent); {
+	case n > fewRecent && s.pool.used.Load() > s.opt.MemoryBytes/2:
+		f.drop(n - fewRecent)
+	case n > mostRecent:
+		f.drop(1)
+	}
+}
+
+// drop lets go of the n oldest chunks.
+func (f *fetcher) drop(n int) {
+	for _, c := range f.recent[:n] {
+		c.release()
+	}
+	k := copy(f.recent, f.recent[n:])
+	clear(f.recent[k:])
+	f.recent = f.recent[:k]
 }
 
 // fetch gives a chunk with the visible event id, with a reference.
@@ -31,7 +61,7 @@ func (l *Log) fetch(id int64) (*chunk, error) {
 	l.loading.Lock()
 	defer l.loading.Unlock()
 	for _, c := range l.fetched.recent {
-		if c != nil && c.first <= id && id <= c.last() {
+		if c.first <= id && id <= c.last() {
 			c.retain()
 			return c, nil
 		}
@@ -40,14 +70,21 @@ func (l *Log) fetch(id int64) (*chunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &l.fetched
-	if old := f.recent[f.slot]; old != nil {
-		old.release()
-	}
-	f.recent[f.slot] = c
-	f.slot = (f.slot + 1) % len(f.recent)
 	c.retain()
+	l.fetched.keep(c, l.s)
+	l.fetched.last = l.s.opt.Now()
 	return c, nil
+}
+
+// trimFetcher lets go of chunks that no reader has been behind for a while.
+func (l *Log) trimFetcher() {
+	if !l.loading.TryLock() {
+		return // somebody reads
+	}
+	defer l.loading.Unlock()
+	if n := len(l.fetched.recent); n > 0 && l.s.opt.Now().Sub(l.fetched.last) > time.Second {
+		l.fetched.drop(n)
+	}
 }
 
 // closeFetcher lets go of everything when the last reader has left.
@@ -63,12 +100,7 @@ func (l *Log) closeFetcher() {
 	if again {
 		return
 	}
-	for i, c := range l.fetched.recent {
-		if c != nil {
-			c.release()
-			l.fetched.recent[i] = nil
-		}
-	}
+	l.fetched.drop(len(l.fetched.recent))
 	l.fetched.closeFile()
 	l.fetched = fetcher{}
 }
