@@ -25,7 +25,7 @@ func flood(n int, deltas int64, goal float64) func(*bench, context.Context) erro
 		}
 		ratio := ours / limit
 		b.table.add(row{
-			what:     fmt.Sprintf("flood, %d readers, deliveries", n),
+			what:     fmt.Sprintf("flood, readers: %d; deliveries", n),
 			measured: millions(ours), limit: millions(limit), ratio: fmt.Sprintf("%.2f", ratio),
 			goal: fmt.Sprintf("≥ %.1f", goal), ok: ratio >= goal,
 		})
@@ -48,17 +48,16 @@ func (b *bench) floods(ctx context.Context, n int, deltas int64, rounds int) (ou
 	defer raw.stop()
 	var a, l []float64
 	for i := range rounds {
-		before := raw.cpu()
 		f, err := in.flood(ctx, n, deltas, 0)
 		if err != nil {
 			return 0, 0, err
 		}
-		r, err := raw.rawFlood(ctx, n, f, b.dir)
+		r, used, err := raw.rawFlood(ctx, n, f, b.dir)
 		if err != nil {
 			return 0, 0, err
 		}
 		fmt.Fprintf(os.Stderr, "  round %d: innerd %s, raw %s; server CPU for a million deliveries: %v, %v\n", i+1, millions(f.rate), millions(r),
-			f.cpu, perMillion(raw.cpu()-before, f.count*int64(n)))
+			f.cpu, perMillion(used, f.count*int64(n)))
 		if i > 0 || rounds == 1 { // the first warms up
 			a, l = append(a, f.rate), append(l, r)
 		}
@@ -119,25 +118,28 @@ func (f *flooded) rateOf(rs *readers) float64 {
 	return float64(f.count) * float64(len(rs.list)) / rs.took(int64(f.tail)).Seconds()
 }
 
-// rawFlood lets n readers see the same bytes from the raw server.
-func (p *process) rawFlood(ctx context.Context, n int, f *flooded, dir string) (float64, error) {
+// rawFlood lets n readers see the same bytes from the raw server, and gives
+// the rate and the server's processor time.
+func (p *process) rawFlood(ctx context.Context, n int, f *flooded, dir string) (rate float64, used time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	file := filepath.Join(dir, "frames")
 	if err := os.WriteFile(file, f.frames, 0o600); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if err := call(ctx, http.DefaultClient, p.url+"/load?file="+url.QueryEscape(file), nil); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	before := p.cpu()
 	rs := attach(ctx, n, p.url+"/flood?head="+strconv.Itoa(f.head), gateMark)
 	if err := rs.release(func() error { return call(ctx, http.DefaultClient, p.url+"/go", nil) }); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	used = p.cpu() - before
 	if r := rs.list[0]; r.crc != crc32.Checksum(f.frames, castagnoli) {
-		return 0, errors.New("the raw server's readers saw something else")
+		return 0, 0, errors.New("the raw server's readers saw something else")
 	}
-	return f.rateOf(rs), nil
+	return f.rateOf(rs), used, nil
 }
 
 // standStill opens streams and never reads them.

@@ -34,7 +34,7 @@ func (t *table) markdown() string {
 		case r.ok:
 			verdict = "ok"
 		}
-		fmt.Fprintf(&sb, "| %s | %s | %s | %s | %s | %s |\n", r.what, r.measured, dash(r.limit), dash(r.ratio), dash(r.goal), verdict)
+		fmt.Fprintf(&sb, "| %s | %s | %s | %s | %s | %s |\n", r.what, dash(r.measured), dash(r.limit), dash(r.ratio), dash(r.goal), verdict)
 	}
 	return sb.String()
 }
