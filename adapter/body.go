@@ -26,8 +26,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, max(bytes.MinRead, min(r.ContentLength+bytes.MinRead, firstBuffer))))
 	for {
-		_ = rc.SetReadDeadline(time.Now().Add(s.opt.ReadProgress))
-		_, err := io.CopyN(buf, r.Body, min(1<<20, limit+1-int64(buf.Len())))
+		_ = rc.SetReadDeadline(time.Now().Add(s.opt.ReadProgress)) // each time anew: slow is not stalled
+		err := readSome(buf, r.Body)
 		if int64(buf.Len()) > limit {
 			return nil, s.tooLarge(w, r)
 		}
@@ -44,6 +44,15 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 			return nil, &bodyError{err}
 		}
 	}
+}
+
+// readSome reads once, as much as there is room for.
+func readSome(buf *bytes.Buffer, r io.Reader) error {
+	buf.Grow(bytes.MinRead)
+	room := buf.AvailableBuffer()
+	n, err := r.Read(room[:cap(room)])
+	_, _ = buf.Write(room[:n])
+	return err
 }
 
 // tooLarge reads on for a while: many clients only look for an answer when

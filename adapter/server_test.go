@@ -298,6 +298,33 @@ func TestBadBodies(t *testing.T) {
 	r.finish()
 }
 
+// A body that comes slowly, but comes, is taken, however long it takes.
+func TestBodyInSmallPieces(t *testing.T) {
+	const progress = 200 * time.Millisecond
+	s := serve(t, func(o *adapter.Options) { o.ReadProgress = progress })
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const body = `{"context_id":5}`
+	_, _ = fmt.Fprintf(conn, "POST /message:stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", len(body))
+	for _, c := range []byte(body) {
+		time.Sleep(progress / 8)
+		if _, err := conn.Write([]byte{c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusBadRequest {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
 // A body of which nothing comes any more is given up.
 func TestSlowBody(t *testing.T) {
 	s := serve(t, func(o *adapter.Options) { o.ReadProgress = 30 * time.Millisecond })
