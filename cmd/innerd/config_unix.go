@@ -36,7 +36,11 @@ func (a *app) serverConfig(set *resolved) (*serverConfig, error) {
 	if below(c.agentHome, c.stateDir) {
 		return nil, usageError{fmt.Errorf("--agent-home %s is in --state-dir %s, which agents have no business with", c.agentHome, c.stateDir)}
 	}
-	if _, _, err := net.SplitHostPort(c.listen); err != nil {
+	_, port, err := net.SplitHostPort(c.listen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
 		return nil, usageError{fmt.Errorf("--listen %q: must be host:port", c.listen)}
 	}
 	if c.access, err = a.access(set, c.stateDir); err != nil {
