@@ -18,11 +18,11 @@ import (
 // has answered.
 func newTaskID() string { return "run-" + rand.Text() }
 
-// watchInterrupts gives SIGINT and SIGTERM from now on. stop gives them back
-// to the system.
+// watchInterrupts gives the signals that stop from now on. stop gives them
+// back to the system.
 func watchInterrupts() (<-chan os.Signal, func()) {
 	c := make(chan os.Signal, 2)
-	signal.Notify(c, stopSignals...)
+	signal.Notify(c, stopSignals()...)
 	return c, func() { signal.Stop(c) }
 }
 
@@ -49,7 +49,7 @@ func (a *app) follow(ctx context.Context, c *host.Client, p *printer, interrupts
 			return err
 		}
 		p.event(ev)
-		if err := p.lost(); err != nil {
+		if err := p.lost(); err != nil && !w.canceled.Load() { // a terminal that goes away is both
 			return exitError{exitFailed, fmt.Errorf("nobody reads the output: %w", err)}
 		}
 		switch v := ev.Data.(type) {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -99,6 +100,8 @@ func TestRunExitCodes(t *testing.T) {
 		{2, "accepts 1 arg", []string{"run"}},
 		{2, "unknown command", []string{"nonsense"}},
 		{2, "NAME=COMMAND", []string{"run", "--tool", "x", "y"}},
+		{2, "host:port", []string{"serve", "--listen", "127.0.0.1:-1"}},
+		{2, "host:port", []string{"serve", "--listen", "127.0.0.1:99999"}},
 		{3, "no server at", []string{"run", "--server", "http://127.0.0.1:1", "x"}},
 		{2, "HTTP 404", []string{"tail", "no-such-task"}},
 		{0, "innerd", []string{"version"}},
@@ -115,8 +118,17 @@ func TestRunNoUsableAgent(t *testing.T) {
 	h.run("run", "x").want(t, 3, "backend unavailable: ")
 }
 
-// Ctrl-C ends the run, with its events, and the tool that runs for it.
+// Ctrl-C ends the run, with its events, and the tool that runs for it; so does
+// a terminal that goes away.
 func TestRunInterrupted(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(sig) { // by who started the tests
+			t.Run(sig.String(), func(t *testing.T) { testRunInterrupted(t, sig) })
+		}
+	}
+}
+
+func testRunInterrupted(t *testing.T, sig syscall.Signal) {
 	s := newHome(t).serve()
 	mark := filepath.Join(s.dir, "pid")
 	cmd := s.command(t.Context(), "run", "--json", "-b", "simulate", "--script", `[{"call":{"tool":"wait","arguments":{}}}]`,
@@ -131,7 +143,7 @@ func TestRunInterrupted(t *testing.T) {
 	l := readLines(out)
 	l.until(t, "tool.execution_request")
 	pid := waitForFile(t, mark)
-	_ = cmd.Process.Signal(syscall.SIGINT)
+	_ = cmd.Process.Signal(sig)
 	l.until(t, `"type":"session.end","data":{"state":"canceled"`)
 	l.wait()
 	_ = cmd.Wait()

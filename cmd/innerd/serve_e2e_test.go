@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -21,6 +22,9 @@ import (
 
 func TestServeStopsWithARunOn(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		if signal.Ignored(sig) {
+			continue // the tests were started with nohup
+		}
 		s := newHome(t).serve()
 		cmd := s.command(t.Context(), "run", "--json", "-b", "simulate", "--script", `[{"text":"a"},{"sleep_ms":60000}]`, "x")
 		out, err := cmd.StdoutPipe()
@@ -42,6 +46,18 @@ func TestServeStopsWithARunOn(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 1 {
 			t.Errorf("%v: the run's exit code %d", sig, code)
 		}
+	}
+}
+
+// With nohup a server outlives the terminal.
+func TestServeNohup(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP) // children inherit it
+	s := newHome(t).serve()
+	signal.Reset(syscall.SIGHUP)
+	_ = s.cmd.Process.Signal(syscall.SIGHUP)
+	s.run("run", "-b", "simulate", "x").want(t, 0)
+	if code := s.stop(syscall.SIGTERM); code != 0 || strings.Contains(s.log.text(), "hangup") {
+		t.Errorf("exit code %d\n%s", code, s.log.text())
 	}
 }
 

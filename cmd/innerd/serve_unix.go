@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,7 @@ import (
 // never read.
 func (a *app) serve(cmd *cobra.Command) error {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	signal.Notify(signals, stopSignals()...)
 	defer signal.Stop(signals)
 	survivePipes() // a log that nobody reads must not end a server
 

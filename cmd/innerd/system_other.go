@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-var stopSignals = []os.Signal{os.Interrupt}
+func stopSignals() []os.Signal { return []os.Signal{os.Interrupt} }
 
 func survivePipes() {}
 

@@ -10,7 +10,16 @@ import (
 	"syscall"
 )
 
-var stopSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+// stopSignals end a command, or a server: Ctrl-C, kill, and a terminal that
+// goes away. What nohup started stays when the terminal goes: Notify would
+// undo that.
+func stopSignals() []os.Signal {
+	s := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		s = append(s, syscall.SIGHUP)
+	}
+	return s
+}
 
 // survivePipes makes a write to a pipe that nobody reads an error, not the end
 // of the process. Notify, unlike Ignore, is not passed on to children, whose

@@ -16,7 +16,7 @@ import (
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	c := make(chan os.Signal, 1)
-	signal.Notify(c, stopSignals...)
+	signal.Notify(c, stopSignals()...)
 	go func() { // ends with ctx
 		defer signal.Stop(c)
 		select {
