@@ -135,11 +135,6 @@ func TestSaveFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := simulate.New(&simulate.Options{StateDir: file}).Open(t.Context(), backends.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close(t.Context()) //nolint:errcheck // it has no run
-	_, err = c.Run(t.Context(), backends.Input{}, discard{})
+	_, err = simulate.New(&simulate.Options{StateDir: file}).Open(t.Context(), backends.Config{})
 	wantError(t, err, events.ErrInternal)
 }

@@ -112,7 +112,11 @@ func (b *Backend) session(cfg backends.Config) (*session, error) {
 		return b.store.load(cfg.Session.ID)
 	}
 	s := newSession()
-	// Its first turn writes it: one without a turn is no loss.
+	// Unsynced: a session without a turn is no loss, and the first turn waits.
+	// Written all the same: a turn that is canceled at once leaves it resumable.
+	if err := b.store.save(s, false); err != nil {
+		return nil, unwritten(err)
+	}
 	if cfg.Save == nil {
 		return s, nil
 	}
