@@ -53,8 +53,8 @@ func (e exitError) Error() string {
 }
 func (e exitError) Unwrap() error { return e.err }
 
-// exitOf finds the code of an error and says what there is to say.
-func exitOf(w io.Writer, err error) int {
+// exitOf finds the code of an error of a command, and says what there is to say.
+func exitOf(w io.Writer, command string, err error) int {
 	if err == nil {
 		return exitOK
 	}
@@ -70,7 +70,7 @@ func exitOf(w io.Writer, err error) int {
 	var call *host.Error
 	switch {
 	case errors.As(err, &usage):
-		fmt.Fprintln(w, "See innerd --help.")
+		fmt.Fprintln(w, "See "+command+" --help.")
 		return exitUsage
 	case errors.As(err, &call):
 		if call.Status == http.StatusUnauthorized {

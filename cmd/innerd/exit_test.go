@@ -28,7 +28,7 @@ func TestExitCodes(t *testing.T) {
 		{context.Canceled, 130},
 		{exitError{code: 7}, 7},
 	} {
-		if got := exitOf(io.Discard, c.err); got != c.want {
+		if got := exitOf(io.Discard, "innerd", c.err); got != c.want {
 			t.Errorf("%v: %d, want %d", c.err, got, c.want)
 		}
 	}

@@ -193,18 +193,41 @@ func (p *printer) resolved(v events.ToolResolved) {
 	if len(v.Content) > 0 {
 		text = fmt.Sprintf("%d parts", len(v.Content))
 	}
-	mark := "←"
-	if v.Outcome != events.OutcomeOK {
-		mark = "← " + v.Outcome + ":"
+	head := "← " + p.names[v.ToolCallID]
+	switch v.Outcome {
+	case events.OutcomeOK:
+	case events.OutcomeError:
+		head += " failed:"
+	default:
+		head += " " + v.Outcome
 	}
-	p.err.line(p.bold + mark + " " + p.names[v.ToolCallID] + p.reset + " " + p.dim + oneLine(text, 400) + p.reset)
+	p.err.line(p.bold + head + p.reset + " " + p.dim + oneLine(text, 400) + p.reset)
 }
 
 func (p *printer) status(v events.Status) {
 	switch v.State {
-	case events.StateQueued, events.StateRetrying, events.StateCompacting, events.StateStorage, events.StateNotice:
+	case events.StateRetrying:
+		p.note("retrying" + retryDetail(v))
+	case events.StateQueued, events.StateCompacting, events.StateStorage, events.StateNotice:
 		p.note(strings.TrimSpace(v.State + " " + v.Detail))
 	}
+}
+
+// retryDetail says what failed and when it is tried again. A detail that says
+// nothing is left out.
+func retryDetail(v events.Status) string {
+	var s string
+	if v.DelayMS > 0 {
+		s = fmt.Sprintf(" in %.1f s", float64(v.DelayMS)/1000)
+	}
+	why := v.Detail
+	if why == "" || why == "unknown" {
+		why = v.ErrorType
+	}
+	if why != "" && why != "unknown" {
+		s += ": " + strings.ReplaceAll(why, "_", " ")
+	}
+	return s
 }
 
 func (p *printer) note(s string) { p.err.line(p.dim + "· " + s + p.reset) }

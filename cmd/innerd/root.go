@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,8 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	return exitOf(a.err, root.ExecuteContext(ctx))
+	cmd, err := root.ExecuteContextC(ctx)
+	return exitOf(a.err, cmd.CommandPath(), err)
 }
 
 func (a *app) root() *cobra.Command {
@@ -28,11 +30,13 @@ posts a turn, reads one stream of events whatever the agent, and lends the
 agent its own tools over the same wire.`,
 		Example: `  innerd serve                                # the server, on :18100
   innerd run "what does this repository do?"  # one turn, in this terminal
-  innerd run -b simulate --tool date=date --script docs/demo.json "what time is it?"
+  innerd run -b simulate --script docs/demo.json --tool 'machine=uname -a' "Where do you run?"
   innerd doctor                               # what works here, and what to do`,
+		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("innerd {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(a.serveCmd(), a.runCmd(), a.tailCmd(), a.psCmd(), a.cancelCmd(), a.doctorCmd(), a.versionCmd(), a.docsCmd())
 	root.AddCommand(hiddenCommands(a)...)
@@ -49,15 +53,24 @@ agent its own tools over the same wire.`,
 	return root
 }
 
-// usageArgs makes a wrong count of arguments a usage error.
+// usageArgs makes a wrong count of arguments a usage error, which says what
+// there should be.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	if check == nil {
 		check = cobra.NoArgs
 	}
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
+		err := check(cmd, args)
+		switch {
+		case err == nil:
+			return nil
+		case len(args) == 0:
+			err = errors.New("an argument is missing: " + cmd.UseLine())
+		case cmd.Name() == "run":
+			err = fmt.Errorf("the prompt is one argument, not %d: quote it", len(args))
+		default:
+			err = errors.New("too many arguments: " + cmd.UseLine())
 		}
-		return nil
+		return usageError{err}
 	}
 }

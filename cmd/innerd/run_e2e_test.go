@@ -34,7 +34,7 @@ func TestRunLendsATool(t *testing.T) {
 func TestRunToolFails(t *testing.T) {
 	s := newHome(t).serve()
 	r := s.run("run", "-b", "simulate", "--script", `[{"call":{"tool":"bad","arguments":{}}}]`, "--tool", `bad=echo out; echo why >&2; exit 3`, "go")
-	r.want(t, 0, "← error: bad", "exit status 3", "why")
+	r.want(t, 0, "← bad failed: exit status 3", "exit status 3", "why")
 }
 
 func TestRunJSON(t *testing.T) {
@@ -97,7 +97,9 @@ func TestRunExitCodes(t *testing.T) {
 		{2, "backend", []string{"run", "-b", "nobody", "x"}},
 		{2, "empty", []string{"run", " "}},
 		{2, "unknown flag", []string{"run", "--nonsense", "x"}},
-		{2, "accepts 1 arg", []string{"run"}},
+		{2, "run [flags] PROMPT", []string{"run"}},
+		{2, "quote it", []string{"run", "two", "words"}},
+		{2, "innerd tail --help", []string{"tail"}},
 		{2, "unknown command", []string{"nonsense"}},
 		{2, "NAME=COMMAND", []string{"run", "--tool", "x", "y"}},
 		{2, "host:port", []string{"serve", "--listen", "127.0.0.1:-1"}},
@@ -105,6 +107,7 @@ func TestRunExitCodes(t *testing.T) {
 		{3, "no server at", []string{"run", "--server", "http://127.0.0.1:1", "x"}},
 		{2, "HTTP 404", []string{"tail", "no-such-task"}},
 		{0, "innerd", []string{"version"}},
+		{0, "innerd", []string{"--version"}},
 	} {
 		s.run(c.args...).want(t, c.code, c.says)
 	}

@@ -71,10 +71,10 @@ func (a *app) psCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&q.ContextID, "conversation", "C", "", "only of this conversation")
-	cmd.Flags().StringVar(&q.State, "state", "", "only in this state")
 	cmd.Flags().IntVarP(&q.PageSize, "lines", "n", 20, "at most as many")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	states := []string{api.StateSubmitted, api.StateWorking, api.StateInputRequired, api.StateCompleted, api.StateFailed, api.StateCanceled}
+	cmd.Flags().StringVar(&q.State, "state", "", "only in this state: "+strings.Join(states, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	addSettings(cmd, clientSettings())
 	return cmd

@@ -38,12 +38,17 @@ func versionString() string {
 	return "dev"
 }
 
+// versionLine is what --version and the command say.
+func versionLine() string {
+	return fmt.Sprintf("%s %s %s/%s", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func (a *app) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this build",
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.out, "innerd %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(a.out, "innerd", versionLine())
 			return err
 		},
 	}
