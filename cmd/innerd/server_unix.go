@@ -71,7 +71,7 @@ func (s *server) open() error {
 		return err
 	}
 	if s.listen, err = net.Listen("tcp", s.cfg.listen); err != nil {
-		return fmt.Errorf("cannot listen: %w", err)
+		return fmt.Errorf("cannot listen: %w; choose another address with --listen, or see innerd doctor", err)
 	}
 	s.http = s.serve(s.listen, s.api.Handler())
 	return nil
@@ -112,7 +112,7 @@ func (s *server) domain(ctx context.Context) error {
 		Retention: set.dur("retention"), MaxRuns: set.int("max-runs"), MaxBytes: set.bytes("max-log"),
 		Logger: s.log, Closing: runs.Closing,
 	}); err != nil {
-		return err
+		return fmt.Errorf("%w (the directory is --state-dir)", err)
 	}
 	s.background("log", s.store.Run)
 	s.children = backends.NewChildren(backends.ChildrenOptions{
