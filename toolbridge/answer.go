@@ -151,7 +151,7 @@ func (p *Pending) value(a Reply) (resolution, error) {
 	case !json.Valid(v):
 		return resolution{}, fmt.Errorf("%w: the value is not JSON", ErrInvalid)
 	}
-	if why := problem(compile(p.r.Schema), v); why != "" {
+	if why := Misfit(p.r.Schema, v); why != "" {
 		return resolution{}, fmt.Errorf("%w: value: %s", ErrInvalid, why)
 	}
 	return resolution{answer: answered(v, byHost)}, nil

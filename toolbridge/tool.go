@@ -79,6 +79,11 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, errors.New("references to other documents are not followed: " + url)
 }
 
+// Misfit says why a value does not fit a schema, in the words that an answer
+// to a question is refused with; "" if it does, or if there is no schema that
+// could say so.
+func Misfit(schema, value json.RawMessage) string { return problem(compile(schema), value) }
+
 // problem says what is wrong with a value, "" if nothing is.
 func problem(s *jsonschema.Schema, raw json.RawMessage) (words string) {
 	if s == nil {

@@ -55,6 +55,19 @@ func TestPrinter(t *testing.T) {
 	}
 }
 
+func TestAnswerHint(t *testing.T) {
+	for schema, want := range map[string]string{
+		``: "", `{"type":"string"}`: "", `{"type":"string","enum":["a","b"]}`: "a, b", `{"type":"boolean"}`: "yes or no",
+		`{"type":"object","properties":{"c":{"enum":[1,2]}}}`:  "1, 2",
+		`{"type":"object","properties":{"b":{},"a":{}}}`:       "a JSON object with a, b",
+		`{"type":"object","properties":{"a":{"type":"text"}}}`: "",
+	} {
+		if got := answerHint(json.RawMessage(schema)); got != want {
+			t.Errorf("%s: %q, want %q", schema, got, want)
+		}
+	}
+}
+
 func TestAnswerValue(t *testing.T) {
 	for _, c := range []struct{ schema, line, want string }{
 		{`{"type":"string"}`, "42", `"42"`},
@@ -62,6 +75,8 @@ func TestAnswerValue(t *testing.T) {
 		{`{"type":"integer"}`, "many", `"many"`},
 		{`{"type":"object","properties":{"n":{"type":"number"}}}`, "4.5", `{"n":4.5}`},
 		{`{"type":"object","properties":{"a":{},"b":{}}}`, `{"a":1}`, `{"a":1}`},
+		{`{"type":"object","properties":{"sure":{"type":"boolean"}}}`, `Yes`, `{"sure":true}`},
+		{`{"type":"boolean"}`, `no`, `false`},
 		{``, `say "hi"`, `"say \"hi\""`},
 	} {
 		if got := string(answerValue(json.RawMessage(c.schema), c.line)); got != c.want {

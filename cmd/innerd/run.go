@@ -84,6 +84,10 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, prompt string) error {
 	if err != nil {
 		return usageError{err}
 	}
+	terminal := newTerminal(a)
+	if f.interactive && !terminal.there() {
+		return usageError{errors.New("--interactive: no terminal is there to ask at; without it the agent decides by itself")}
+	}
 	ctx := cmd.Context()
 	t, err := a.prepare(ctx, cmd, f, req)
 	if err != nil {
@@ -92,7 +96,6 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, prompt string) error {
 	defer t.close()
 	interrupts, stop := watchInterrupts()
 	defer stop()
-	terminal := newTerminal(a)
 	req.Permission, req.Question = terminal.permission, terminal.question
 	p := newPrinter(a, f.json, f.quiet)
 	terminal.printer = p

@@ -210,7 +210,8 @@ func TestRunInterruptedTwice(t *testing.T) {
 func TestRunAsksOnTheTerminal(t *testing.T) {
 	s := newHome(t).serve()
 	script := `[{"permission":{"tool":"bash","input":{"command":"rm x"},"output":"ran it","exit_code":0}},{"text":"next"},` +
-		`{"permission":{"tool":"curl","input":{}}},{"ask":{"message":"your name?","schema":{"type":"string"}}},{"text":"bye"}]`
+		`{"permission":{"tool":"curl","input":{}}},{"ask":{"message":"your name?","schema":{"type":"string"}}},` +
+		`{"ask":{"message":"colour?","schema":{"type":"object","properties":{"c":{"type":"string","enum":["red","blue"]}}}}},{"text":"bye"}]`
 	cmd := s.command(t.Context(), "run", "-b", "simulate", "--permission", "ask", "--interactive", "--script", script, "x")
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 200})
 	if err != nil {
@@ -226,6 +227,10 @@ func TestRunAsksOnTheTerminal(t *testing.T) {
 	term.types("n\n")
 	term.until("? your name?", "> ")
 	term.types("Ada\n")
+	term.until("? colour?", "(red, blue) > ")
+	term.types("green\n")
+	term.until("that does not fit: ", "(red, blue) > ")
+	term.types("blue\n")
 	term.until("bye")
 	term.rest()
 	if err := cmd.Wait(); err != nil {
@@ -310,6 +315,17 @@ func TestRunAsksNobody(t *testing.T) {
 	out, err := cmd.Output()
 	if err != nil || !strings.Contains(string(out), `"outcome":"denied"`) {
 		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// A question would wait minutes for a user who is not there.
+func TestRunInteractiveWithoutATerminal(t *testing.T) {
+	s := newHome(t).serve()
+	cmd := s.command(t.Context(), "run", "-b", "simulate", "--interactive", "x")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(string(out), "no terminal is there") {
+		t.Fatalf("exit code %d: %s", code, out)
 	}
 }
 

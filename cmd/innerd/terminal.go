@@ -3,10 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -27,7 +25,23 @@ type terminal struct {
 
 func newTerminal(a *app) *terminal { return &terminal{app: a} }
 
-var errNobody = errors.New("nobody is there to answer: this is not a terminal")
+var (
+	errNobody = errors.New("nobody is there to answer: this is not a terminal")
+	errEOF    = errors.New("the user ended the input without an answer")
+)
+
+// there reports whether a user can be asked at all.
+func (t *terminal) there() bool {
+	if isTerminal(t.app.in) {
+		return true
+	}
+	f, err := openTerminal()
+	if err != nil {
+		return false
+	}
+	_ = f.Close()
+	return true
+}
 
 // reader gives the lines that the user types. It is started by the first
 // question and ends with the process: a read of a terminal can't be called off.
@@ -69,7 +83,7 @@ func (t *terminal) ask(ctx context.Context, prompt string) (string, error) {
 	select {
 	case line, ok := <-lines:
 		if !ok {
-			return "", io.EOF
+			return "", errEOF
 		}
 		t.answered()
 		return strings.TrimSpace(line), nil
@@ -137,63 +151,4 @@ func permissionKeys(r events.PermissionRequest) (map[string]events.PermissionOpt
 		byKey["no"] = o
 	}
 	return byKey, strings.Join(shown, "  ")
-}
-
-// question asks what the agent wants to know. A line that is JSON of the type
-// the schema wants is sent as such, any other as a string.
-func (t *terminal) question(ctx context.Context, q events.InputRequired) (json.RawMessage, error) {
-	t.turn.Lock()
-	defer t.turn.Unlock()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	prompt := "? " + q.Message + "\n  > "
-	if words := enumOf(q.Schema); len(words) > 0 {
-		prompt = "? " + q.Message + "\n  (" + strings.Join(words, ", ") + ") > "
-	}
-	line, err := t.ask(ctx, prompt)
-	if err != nil {
-		return nil, err
-	}
-	return answerValue(q.Schema, line), nil
-}
-
-func enumOf(schema json.RawMessage) []string {
-	var s struct {
-		Enum []any `json:"enum"`
-	}
-	_ = json.Unmarshal(schema, &s)
-	var words []string
-	for _, e := range s.Enum {
-		words = append(words, fmt.Sprint(e))
-	}
-	return words
-}
-
-// answerValue makes JSON of a line. An object with one property is filled by a
-// line that is not an object itself.
-func answerValue(schema json.RawMessage, line string) json.RawMessage {
-	var s struct {
-		Type       any                        `json:"type"`
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	_ = json.Unmarshal(schema, &s)
-	text, _ := json.Marshal(line)
-	switch s.Type {
-	case "object":
-		if strings.HasPrefix(line, "{") && json.Valid([]byte(line)) {
-			return json.RawMessage(line)
-		}
-		for name, inner := range s.Properties {
-			if len(s.Properties) == 1 {
-				raw, _ := json.Marshal(map[string]json.RawMessage{name: answerValue(inner, line)})
-				return raw
-			}
-		}
-	case "number", "integer", "boolean", "array":
-		if json.Valid([]byte(line)) {
-			return json.RawMessage(line)
-		}
-	}
-	return text
 }
