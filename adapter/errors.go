@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	errUnauthorized = errors.New("a key is needed: Authorization: Bearer <secret>")
+	errUnauthorized = errors.New("no key, or one that is not known here: send Authorization: Bearer SECRET")
 	errNoRoute      = errors.New("no such endpoint")
 	errNoMethod     = errors.New("this endpoint does not know the method")
 	errTooLarge     = errors.New("the body is too large")

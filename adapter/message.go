@@ -83,7 +83,7 @@ func eventID(s string) (int64, error) {
 	}
 	id, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || id < 0 {
-		return 0, &backends.FieldError{Field: "Last-Event-ID", Reason: strconv.Quote(s) + " is not the id of an event"}
+		return 0, &backends.FieldError{Field: "Last-Event-ID or after", Reason: strconv.Quote(s) + " is not the id of an event"}
 	}
 	return id, nil
 }

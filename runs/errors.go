@@ -61,6 +61,10 @@ func judge(err error) verdict {
 	case errors.Is(err, backends.ErrDisconnected):
 		return failure(events.Canceled, "disconnected", events.NewError(events.ErrCanceled, err.Error()))
 	case errors.Is(err, backends.ErrCanceled):
+		var asked *canceledError
+		if errors.As(err, &asked) {
+			err = asked // what the agent was doing then does not matter to who asked
+		}
 		return failure(events.Canceled, "", events.NewError(events.ErrCanceled, err.Error()))
 	}
 	for _, c := range failures {

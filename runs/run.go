@@ -115,11 +115,12 @@ func (l *live) stopHangup() {
 // canceledError is a cancel with the words of who asked for it.
 type canceledError struct{ reason string }
 
+// Error is said behind "canceled: ".
 func (e *canceledError) Error() string {
 	if e.reason == "" {
-		return "canceled by the host"
+		return "by the host"
 	}
-	return "canceled by the host: " + e.reason
+	return e.reason
 }
 
 func (e *canceledError) Is(target error) bool { return target == backends.ErrCanceled }

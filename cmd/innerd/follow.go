@@ -95,7 +95,7 @@ func (w *interrupter) watch(ctx context.Context) {
 	answered := make(chan struct{})
 	go func() { // ends with the call, whose context watch ends
 		defer close(answered)
-		if _, err := w.client.Cancel(ctx, w.task, "canceled by the user"); err != nil && ctx.Err() == nil {
+		if _, err := w.client.Cancel(ctx, w.task, "by the user"); err != nil && ctx.Err() == nil {
 			fmt.Fprintln(w.app.err, "innerd: cancel:", err)
 		}
 	}()

@@ -38,7 +38,7 @@ func (t *terminal) question(ctx context.Context, q events.InputRequired) (json.R
 		if why == "" {
 			return v, nil
 		}
-		prompt = "  that does not fit: " + oneLine(why, 200) + "\n  " + hint + "> "
+		prompt = "  that does not fit: " + oneLine(strings.TrimPrefix(why, "- "), 200) + "\n  " + hint + "> "
 	}
 }
 

@@ -163,7 +163,7 @@ func (a *app) cancelCmd() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "canceled by the user", "why, for the log")
+	cmd.Flags().StringVar(&reason, "reason", "by the user", "why, for the log")
 	addSettings(cmd, clientSettings())
 	return cmd
 }

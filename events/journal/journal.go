@@ -170,7 +170,7 @@ func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 type GoneError struct{ Oldest, Latest int64 }
 
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("journal: only events %d to %d are there", e.Oldest, e.Latest)
+	return fmt.Sprintf("only events %d to %d are there", e.Oldest, e.Latest)
 }
 
 // StorageError says that a run cannot be logged any further, and must end
