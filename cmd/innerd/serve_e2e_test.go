@@ -291,4 +291,11 @@ func TestCompletion(t *testing.T) {
 	h := newHome(t)
 	h.run("__complete", "run", "--backend", "").want(t, 0, "simulate", "claude-code")
 	h.run("completion", "bash").want(t, 0, "innerd")
+	h.run("__complete", "tail", "").want(t, 0, ":4") // no server: nothing, and no files either
+	s := h.serve()
+	s.run("run", "-b", "simulate", "the prompt")
+	s.run("__complete", "tail", "").want(t, 0, "run-", "completed the prompt")
+	if r := s.run("__complete", "cancel", ""); strings.Contains(r.out, "run-") {
+		t.Errorf("a run that has ended cannot be canceled: %s", r.out)
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -25,7 +26,8 @@ end. It answers nothing and cancels nothing.
 ` + exitHelp,
 		Example: `  innerd tail run-ABC
   innerd tail --after 120 --json run-ABC`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeTask(""),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
@@ -43,6 +45,31 @@ end. It answers nothing and cancels nothing.
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the agent's finished messages")
 	addSettings(cmd, clientSettings())
 	return cmd
+}
+
+// completeTask offers the newest runs in a state, "" for any, to the shell.
+func (a *app) completeTask(state string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, stop := context.WithTimeout(context.Background(), 3*time.Second)
+		defer stop()
+		c, err := a.connect(ctx, cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.CloseIdleConnections()
+		page, err := c.Tasks(ctx, host.TaskQuery{State: state, PageSize: 50})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []cobra.Completion
+		for _, t := range page.Tasks {
+			ids = append(ids, cobra.CompletionWithDesc(t.ID, clean(stateOf(t)+" "+oneLine(lastPrompt(t), 40))))
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
 }
 
 func (a *app) psCmd() *cobra.Command {
@@ -144,6 +171,8 @@ func (a *app) cancelCmd() *cobra.Command {
 		Short:   "Cancel a run and wait until it has ended",
 		Example: "  innerd cancel run-ABC",
 		Args:    cobra.ExactArgs(1),
+
+		ValidArgsFunction: a.completeTask(api.StateWorking),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
