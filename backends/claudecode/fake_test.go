@@ -6,14 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"innerd/backends"
 	"innerd/backends/claudecode"
+	"innerd/events"
 )
 
 // act is one thing the fake claude does. Texts may hold {{req}}, the
@@ -158,7 +161,17 @@ type faked struct {
 	script string
 	saved  []backends.Session
 	home   string
+	logged tallyLog
+	strays atomic.Int64
 }
+
+// tallyLog counts what is logged.
+type tallyLog struct{ n atomic.Int64 }
+
+func (l *tallyLog) Enabled(context.Context, slog.Level) bool  { return true }
+func (l *tallyLog) Handle(context.Context, slog.Record) error { l.n.Add(1); return nil }
+func (l *tallyLog) WithAttrs([]slog.Attr) slog.Handler        { return l }
+func (l *tallyLog) WithGroup(string) slog.Handler             { return l }
 
 // openFake opens a conversation with a fake that plays the acts, after the
 // usual start unless bare.
@@ -176,7 +189,7 @@ func openFake(t *testing.T, bare bool, session string, acts ...act) *faked {
 		t.Fatal(err)
 	}
 	b := claudecode.New(&claudecode.Options{
-		Path: self, Home: f.home, Children: children,
+		Path: self, Home: f.home, Children: children, Logger: slog.New(&f.logged),
 		Getenv: env(map[string]string{"ANTHROPIC_API_KEY": "sk-secret-of-the-test", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}),
 	})
 	if session != "" {
@@ -184,8 +197,9 @@ func openFake(t *testing.T, bare bool, session string, acts ...act) *faked {
 	}
 	f.Conversation, err = b.Open(t.Context(), backends.Config{
 		ID: "01TESTTESTTESTTESTTESTTEST", Dir: t.TempDir(), Grace: 300 * time.Millisecond, Session: backends.Session{ID: session},
-		Env:  map[string]string{"CLAUDECODE_TEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "CLAUDE_CONFIG_DIR": "/not/this"},
-		Save: func(s backends.Session) error { f.saved = append(f.saved, s); return nil },
+		Env:   map[string]string{"CLAUDECODE_TEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "CLAUDE_CONFIG_DIR": "/not/this"},
+		Save:  func(s backends.Session) error { f.saved = append(f.saved, s); return nil },
+		Stray: func(events.Event) { f.strays.Add(1) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ const (
 	startLimit = 60 * time.Second // from the start to the answer of initialize; starts are CPU-bound
 	eofLimit   = time.Second      // for an idle claude to end by itself
 	endLimit   = 10 * time.Second // for all of its end
-	maxNotices = 20               // of lines that are no JSON
+	maxNotices = 20               // of a kind before they are thinned out
 	listLimit  = 5 * time.Second  // for claude to fetch a changed list of tools
 )
 
@@ -40,7 +40,8 @@ type process struct {
 	cancels map[string]context.CancelFunc   // claude's requests that we have not answered
 	early   error                           // claude gave up before it took a turn
 	moved   string                          // a session id that claude chose
-	odd     int                             // lines that were no JSON
+	odd     int                             // what did not belong on stdout; the reader's
+	strays  int                             // messages outside of a run; the reader's
 
 	stray func(events.Event)
 }
@@ -268,6 +269,9 @@ func (p *process) note(l *line, outside bool) {
 			p.mu.Unlock()
 		}
 	case l.Type == lineAssistant && outside && p.stray != nil:
+		if p.strays++; !worthSaying(p.strays) {
+			return
+		}
 		p.stray(events.Event{Data: events.Status{
 			State: events.StateNotice, Detail: "claude said something outside of a run: " + excerpt([]byte(textOf(l.Message.Content))),
 		}})
@@ -295,14 +299,24 @@ func (p *process) resolve(r controlResponse) {
 // oddLine reports a line that is no JSON. Claude prints none; whoever shares
 // its stdout may.
 func (p *process) oddLine(t *turn, b []byte) {
-	p.odd++
+	if p.odd++; !worthSaying(p.odd) {
+		return
+	}
 	p.log.Warn("claude printed a line that is not JSON", "line", excerpt(b), "count", p.odd)
-	if t != nil && p.odd <= maxNotices {
+	if t != nil {
 		t.emit(events.Status{State: events.StateNotice, Detail: "claude printed a line that is not JSON: " + excerpt(b)})
 	}
 }
 
+// worthSaying thins out what an agent can say without end: after the first
+// ones, each time the count has doubled.
+func worthSaying(count int) bool { return count <= maxNotices || count&(count-1) == 0 }
+
+// notice reports what the reader of stdout could not give as a line.
 func (p *process) notice(s string) {
+	if p.odd++; !worthSaying(p.odd) {
+		return
+	}
 	p.mu.Lock()
 	t := p.turn
 	p.mu.Unlock()

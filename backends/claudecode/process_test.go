@@ -3,6 +3,7 @@ package claudecode_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +101,34 @@ func TestLaunch(t *testing.T) {
 	u := evs[len(evs)-1].Data.(events.Usage)
 	if *u.InputTokens != 1 || *u.OutputTokens != 2 || *u.Cost != 0.5 || u.Model != "claude-x" {
 		t.Errorf("usage %+v", u)
+	}
+}
+
+// Who prints without end what does not belong there fills neither the server's
+// log nor the run's.
+func TestOddOutputWithoutEnd(t *testing.T) {
+	const count = 5000
+	stray := fmt.Sprintf(said, "nobody asked") + "\n"
+	f := openFake(t, false, "", act{Expect: userLine}, act{Raw: strings.Repeat("y\n", count)},
+		say("the end"), act{Print: okResult}, act{Raw: strings.Repeat(stray, count)}, act{Drain: true})
+	evs, _, err := run(t, f, backendtest.Turn{}, backends.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(t.Context()); err != nil { // all is read then
+		t.Fatal(err)
+	}
+	if got := texts(evs); !slices.Equal(got, []string{"the end"}) {
+		t.Errorf("%q", got)
+	}
+	if n := f.logged.n.Load(); n == 0 || n > 50 {
+		t.Errorf("%d lines were logged", n)
+	}
+	if n := f.strays.Load(); n == 0 || n > 50 {
+		t.Errorf("%d strays were told", n)
+	}
+	if len(evs) > 100 {
+		t.Errorf("%d events", len(evs))
 	}
 }
 
