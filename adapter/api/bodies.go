@@ -157,7 +157,12 @@ func (c *Cancel) decode(o object) (err error) {
 	return err
 }
 
+// decode wants a text, though it may be empty: what was misspelt shall not
+// answer a question.
 func (r *Reply) decode(o object) (err error) {
+	if absent(o["text"]) {
+		return fieldErr("text", "is missing")
+	}
 	if r.Text, err = o.string("text"); err != nil {
 		return err
 	}

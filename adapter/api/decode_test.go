@@ -339,6 +339,7 @@ func TestBodies(t *testing.T) {
 	}{
 		{``, &c},
 		{`{"reason":"no"}`, &c},
+		{`{"text":""}`, &r},
 		{`{"text":"t","request_id":null,"metadata":{"a":1}}`, &r},
 		{`{"option":"deny","message":"m","value":null,"remember":true}`, &a},
 		{`{"result":"","metadata":{}}`, &res},
@@ -372,6 +373,9 @@ func TestFaultsOfBodies(t *testing.T) {
 		{`[]`, "body", &api.Cancel{}},
 		{`{"reason":7}`, "reason", &api.Cancel{}},
 		{`{"text":7}`, "text", &api.Reply{}},
+		{``, "text", &api.Reply{}},
+		{`{"txt":"yes"}`, "text", &api.Reply{}},
+		{`{"text":null}`, "text", &api.Reply{}},
 		{`{"request_id":7}`, "request_id", &api.Reply{}},
 		{`{"option":7}`, "option", &api.Answer{}},
 		{`{"remember":"x"}`, "remember", &api.Answer{}},
