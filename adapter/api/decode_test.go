@@ -376,7 +376,7 @@ func TestFaultsOfBodies(t *testing.T) {
 		{``, "text", &api.Reply{}},
 		{`{"txt":"yes"}`, "text", &api.Reply{}},
 		{`{"text":null}`, "text", &api.Reply{}},
-		{`{"request_id":7}`, "request_id", &api.Reply{}},
+		{`{"text":"t","request_id":7}`, "request_id", &api.Reply{}},
 		{`{"option":7}`, "option", &api.Answer{}},
 		{`{"remember":"x"}`, "remember", &api.Answer{}},
 		{`{"is_error":"x"}`, "is_error", &api.ToolResult{}},
