@@ -52,6 +52,7 @@ func newHome(t *testing.T) *home {
 	dir := t.TempDir()
 	return &home{t: t, dir: dir, env: []string{
 		"HOME=" + dir, "XDG_STATE_HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "TMPDIR=" + dir,
+		"INNERD_STATE_DIR=" + filepath.Join(dir, "state"), "INNERD_AGENT_HOME=" + filepath.Join(dir, "agents"), // root's are in /var/lib
 	}}
 }
 
@@ -115,7 +116,6 @@ func (h *home) serve(args ...string) *served {
 // start starts a server and does not wait.
 func (h *home) start(stdin *os.File, args ...string) *served {
 	h.t.Helper()
-	h.env = append(h.env, "INNERD_STATE_DIR="+filepath.Join(h.dir, "state"), "INNERD_AGENT_HOME="+filepath.Join(h.dir, "agents"))
 	s := &served{home: h, cmd: h.command(context.Background(), append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...)...)}
 	s.cmd.Stdin = stdin
 	stderr, err := s.cmd.StderrPipe()
