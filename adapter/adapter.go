@@ -103,8 +103,10 @@ func (o *Options) fill() {
 		v *time.Duration
 		d time.Duration
 	}{
-		{&o.Heartbeat, DefaultHeartbeat}, {&o.WriteProgress, DefaultWriteProgress},
-		{&o.ReadProgress, DefaultReadProgress}, {&o.StartWait, DefaultStartWait},
+		{&o.Heartbeat, DefaultHeartbeat},
+		{&o.WriteProgress, DefaultWriteProgress},
+		{&o.ReadProgress, DefaultReadProgress},
+		{&o.StartWait, DefaultStartWait},
 	} {
 		if *d.v <= 0 {
 			*d.v = d.d

@@ -169,9 +169,18 @@ func TestKeys(t *testing.T) {
 	}
 	// Everything but the open endpoints is behind the key.
 	for _, c := range [][2]string{
-		{"POST", "/message:stream"}, {"POST", "/message:send"}, {"GET", "/tasks"}, {"GET", "/tasks/x"}, {"GET", "/tasks/x/events"},
-		{"POST", "/tasks/x:cancel"}, {"POST", "/tools/x/result"}, {"GET", "/backends"}, {"GET", "/debug/streams"}, {"GET", "/nothing"},
-		{"GET", "/healthy"}, {"GET", "/.well-known"},
+		{"POST", "/message:stream"},
+		{"POST", "/message:send"},
+		{"GET", "/tasks"},
+		{"GET", "/tasks/x"},
+		{"GET", "/tasks/x/events"},
+		{"POST", "/tasks/x:cancel"},
+		{"POST", "/tools/x/result"},
+		{"GET", "/backends"},
+		{"GET", "/debug/streams"},
+		{"GET", "/nothing"},
+		{"GET", "/healthy"},
+		{"GET", "/.well-known"},
 	} {
 		s.fails(t, c[0], c[1], "{}", 401, "unauthorized", "")
 	}

@@ -112,8 +112,10 @@ func TestAnswers(t *testing.T) {
 		status    int
 		errorType string
 	}{
-		{runs.ErrNotFound, 404, "not_found"}, {toolbridge.ErrNotFound, 404, "not_found"},
-		{toolbridge.ErrAnswered, 409, "conflict"}, {toolbridge.ErrInvalid, 400, "invalid_request"},
+		{runs.ErrNotFound, 404, "not_found"},
+		{toolbridge.ErrNotFound, 404, "not_found"},
+		{toolbridge.ErrAnswered, 409, "conflict"},
+		{toolbridge.ErrInvalid, 400, "invalid_request"},
 	} {
 		s.fake.err = c.err
 		s.fails(t, "POST", "/tasks/t:reply", `{"text":"x"}`, c.status, c.errorType, "")

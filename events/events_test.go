@@ -164,7 +164,8 @@ func TestSurrogatesAndInvalidUTF8(t *testing.T) {
 func TestEncodingByHandIsEncodingJSON(t *testing.T) {
 	for _, s := range texts {
 		for _, d := range []events.Data{
-			events.MessageDelta{Delta: s, MessageID: "m"}, events.ReasoningDelta{Delta: s, ReasoningID: "r"},
+			events.MessageDelta{Delta: s, MessageID: "m"},
+			events.ReasoningDelta{Delta: s, ReasoningID: "r"},
 			events.Reasoning{Content: s, ReasoningID: "r"},
 			events.Message{Content: s, MessageID: "m"},
 			events.Message{Content: s, MessageID: "m", FinishReason: "end_turn", Synthetic: true},

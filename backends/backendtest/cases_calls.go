@@ -122,22 +122,28 @@ func requestCases() []Case {
 		one("permission-allowed", "what the host allows runs", []Need{NeedPermissions}, Turn{
 			Permission: backends.PermissionAsk,
 			Steps:      []Step{{Permission: touch}, {Text: "It ran."}},
-			Host: Host{Replies: []Reply{{Kind: events.KindPermission, After: 50 * time.Millisecond,
-				Answer: events.Answer{Outcome: events.OutcomeAllowed, By: "host"}}}},
+			Host: Host{Replies: []Reply{{
+				Kind: events.KindPermission, After: 50 * time.Millisecond,
+				Answer: events.Answer{Outcome: events.OutcomeAllowed, By: "host"},
+			}}},
 			Want: Want{Requests: asked, Tools: []ToolWant{{Output: "it was allowed", Success: true}}, Said: []string{"It ran."}},
 		}),
 		one("permission-denied", "what the host denies does not run, and the model reads why", []Need{NeedPermissions}, Turn{
 			Permission: backends.PermissionAsk,
 			Steps:      []Step{{Permission: touch}, {Text: "It did not run."}},
-			Host: Host{Replies: []Reply{{Kind: events.KindPermission,
-				Answer: events.Answer{Outcome: events.OutcomeDenied, By: "host", Message: "not on a sunday"}}}},
+			Host: Host{Replies: []Reply{{
+				Kind:   events.KindPermission,
+				Answer: events.Answer{Outcome: events.OutcomeDenied, By: "host", Message: "not on a sunday"},
+			}}},
 			Want: Want{Requests: asked, NoTool: true, Heard: []string{"not on a sunday"}, Said: []string{"It did not run."}},
 		}),
 		one("question", "the user's answer reaches the model", []Need{NeedQuestions}, Turn{
 			Interactive: true,
 			Steps:       []Step{ask, {Text: "I see."}},
-			Host: Host{Replies: []Reply{{Kind: events.KindQuestion,
-				Answer: events.Answer{Outcome: events.OutcomeAnswered, Value: []byte(`"ultramarine"`)}}}},
+			Host: Host{Replies: []Reply{{
+				Kind:   events.KindQuestion,
+				Answer: events.Answer{Outcome: events.OutcomeAnswered, Value: []byte(`"ultramarine"`)},
+			}}},
 			Want: Want{Requests: []RequestWant{{Kind: events.KindQuestion, Outcome: events.OutcomeAnswered}}, Heard: []string{"ultramarine"}, Said: []string{"I see."}},
 		}),
 		one("question-refused", "without a user nothing is asked, and the turn goes on", []Need{NeedQuestions}, Turn{

@@ -83,8 +83,13 @@ func TestLaunch(t *testing.T) {
 		t.Errorf("a secret is in the arguments or the environment:\n%s", s)
 	}
 	for _, want := range [][]string{
-		{"--setting-sources", ""}, {"--strict-mcp-config"}, {"--permission-prompt-tool", "stdio"},
-		{"--system-prompt-snapshot", "off"}, {"--max-turns", "7"}, {"--session-id", f.saved[0].ID}, {"--include-partial-messages"},
+		{"--setting-sources", ""},
+		{"--strict-mcp-config"},
+		{"--permission-prompt-tool", "stdio"},
+		{"--system-prompt-snapshot", "off"},
+		{"--max-turns", "7"},
+		{"--session-id", f.saved[0].ID},
+		{"--include-partial-messages"},
 	} {
 		if i := slices.Index(l.Args, want[0]); i < 0 || !slices.Equal(l.Args[i:i+len(want)], want) {
 			t.Errorf("%q is not among %q", want, l.Args)

@@ -311,7 +311,8 @@ func TestAttachments(t *testing.T) {
 	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
 	defer rec.Close()
 	_, err := c.Run(t.Context(), backends.Input{Parts: []events.Part{
-		events.Text("Look."), events.Text(""), {Type: events.PartFile, Name: "notes.txt", MimeType: "text/plain", Data: data("the notes say so")},
+		events.Text("Look."), events.Text(""),
+		{Type: events.PartFile, Name: "notes.txt", MimeType: "text/plain", Data: data("the notes say so")},
 		{Type: events.PartFile, Name: "../../evil.bin", MimeType: "application/octet-stream", Data: data("\x00\x01")},
 		{Type: events.PartFile, Name: "table.csv", Path: file},
 		{Type: events.PartImage, MimeType: "image/svg+xml", Name: "x.svg", Data: data("<svg/>")},

@@ -17,10 +17,6 @@ func segment(dir string) string {
 	return filepath.Join(dir, "runs", run, "000000000001.jsonl")
 }
 
-func index(dir string) string {
-	return filepath.Join(dir, "runs", run, "000000000001.idx")
-}
-
 func change(t *testing.T, name string, f func([]byte) []byte) {
 	t.Helper()
 	data, err := os.ReadFile(name)

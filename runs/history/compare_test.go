@@ -12,7 +12,7 @@ import (
 	"innerd/runs/history"
 )
 
-func user(text string) history.Message { return history.Message{Role: "user", Text: text} }
+func user(text string) history.Message      { return history.Message{Role: "user", Text: text} }
 func assistant(text string) history.Message { return history.Message{Role: "assistant", Text: text} }
 
 func summary(text string) history.Message {

@@ -118,6 +118,7 @@ func (s *standIn) Error(args ...any)        { fmt.Fprintln(os.Stderr, args...) }
 func (s *standIn) Errorf(f string, a ...any) {
 	fmt.Fprintf(os.Stderr, f+"\n", a...)
 }
+
 func (s *standIn) Fatal(args ...any)         { panic(fmt.Errorf("%w: %s", errStandIn, fmt.Sprint(args...))) }
 func (s *standIn) Fatalf(f string, a ...any) { s.Fatal(fmt.Sprintf(f, a...)) }
 

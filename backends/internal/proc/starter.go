@@ -1,12 +1,11 @@
 package proc
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
 	"syscall"
-
-	"context"
 )
 
 // Starter starts, signals and sweeps processes: in this process, or, where the

@@ -44,9 +44,11 @@ func (w wire) Wait(id proc.ID) error { return w.far.Wait(id) }
 func (w wire) Signal(id proc.ID, sig syscall.Signal, group bool) error {
 	return w.far.Signal(over(w, "Signal", id), over(w, "Signal", sig), group)
 }
+
 func (w wire) Sweep(ctx context.Context, t proc.Target) error {
 	return w.far.Sweep(ctx, over(w, "Sweep", t))
 }
+
 func (w wire) Reap(id proc.ID) (proc.Status, error) {
 	s, err := w.far.Reap(over(w, "Reap", id))
 	return over(w, "Reap", s), err
