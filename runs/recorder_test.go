@@ -293,3 +293,34 @@ func follow(t *rapid.T, open, sum, id, delta string) (string, string) {
 	}
 	return id, sum + delta
 }
+
+// seenLog looks at the run in the moment in which an event becomes visible.
+type seenLog struct {
+	l       *live
+	waiting []bool
+}
+
+func (s *seenLog) Append(events.Data) (int64, error) {
+	s.waiting = append(s.waiting, s.l.waiting())
+	return 1, nil
+}
+
+// TestARunWaitsBeforeItsRequestIsSeen: a host that sees a call may start a run
+// on the same context at once. Queued behind the one that waits for the call,
+// both would wait for ever.
+func TestARunWaitsBeforeItsRequestIsSeen(t *testing.T) {
+	for _, pair := range [][2]events.Data{
+		{events.ToolRequest{ToolCallID: "tc"}, events.ToolResolved{ToolCallID: "tc"}},
+		{events.PermissionRequest{RequestID: "rq"}, events.PermissionResolved{RequestID: "rq"}},
+		{events.InputRequired{RequestID: "rq"}, events.InputResolved{RequestID: "rq"}},
+	} {
+		l := &live{}
+		log := &seenLog{l: l}
+		l.rec = newRecorder(log, func(error) {})
+		l.logRequest(pair[0])
+		l.logRequest(pair[1])
+		if diff := cmp.Diff([]bool{true, false}, log.waiting); diff != "" {
+			t.Errorf("%s: waiting when seen (-want +got)\n%s", pair[0].EventType(), diff)
+		}
+	}
+}

@@ -151,14 +151,21 @@ func (r *Run) Cancel(ctx context.Context, reason string) (bool, error) {
 // waiting reports whether the run waits for the host.
 func (l *live) waiting() bool { return l.tools.Load()+l.asks.Load() > 0 }
 
-// count follows the bridge's open requests.
-func (l *live) count(kind events.RequestKind, by int64) {
-	l.rec.pulse.Add(1)
-	if kind == events.KindTool {
-		l.tools.Add(by)
-		return
+// logRequest logs what the bridge says of a request. It is counted before it
+// can be seen: a host that sees a call may start a run on the same context at
+// once, which must find this one waiting.
+func (l *live) logRequest(d events.Data) {
+	switch d.(type) {
+	case events.ToolRequest:
+		l.tools.Add(1)
+	case events.ToolResolved:
+		l.tools.Add(-1)
+	case events.PermissionRequest, events.InputRequired:
+		l.asks.Add(1)
+	case events.PermissionResolved, events.InputResolved:
+		l.asks.Add(-1)
 	}
-	l.asks.Add(by)
+	l.rec.record(d)
 }
 
 // runHost is the run as its backend sees it.

@@ -352,9 +352,7 @@ func (m *Manager) session(l *live) toolbridge.SessionConfig {
 		RunID: l.meta.ID, Owner: l.meta.Owner, ConversationID: l.conv.id,
 		Permission: l.spec.Settings.Permission, Interactive: l.spec.Settings.Interactive,
 		ToolTimeout: l.spec.Timeout, InputTimeout: l.spec.InputTimeout, Memory: l.conv.memory, Tools: tools,
-		Log:       l.rec.record,
-		OnOpen:    func(k events.RequestKind, _ int) { l.count(k, 1) },
-		OnClose:   func(k events.RequestKind, _ int) { l.count(k, -1) },
+		Log:       l.logRequest,
 		OnExpired: func() { l.cancel(errInputTimeout) },
 	}
 }
