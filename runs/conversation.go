@@ -76,6 +76,17 @@ func (c *conversation) file() string { return "conversations/" + c.id + "/state.
 // update changes the stored part and writes it; it is durable when update
 // returns. A run's own conversation is not stored.
 func (c *conversation) update(store *journal.Store, change func(*storedConversation)) error {
+	return c.write(store.WriteFile, change)
+}
+
+// note is update for what the end of the turn will write again: it outlives
+// this process, and may not outlive the machine. A sync here would be the
+// larger part of what a warm turn waits for.
+func (c *conversation) note(store *journal.Store, change func(*storedConversation)) error {
+	return c.write(store.PutFile, change)
+}
+
+func (c *conversation) write(to func(string, []byte) error, change func(*storedConversation)) error {
 	c.save.Lock()
 	defer c.save.Unlock()
 	change(&c.state)
@@ -86,7 +97,7 @@ func (c *conversation) update(store *journal.Store, change func(*storedConversat
 	if err != nil {
 		return fmt.Errorf("runs: conversation %s: %w", c.id, err)
 	}
-	return store.WriteFile(c.file(), data)
+	return to(c.file(), data)
 }
 
 // stored is a copy of the stored part.

@@ -44,7 +44,7 @@ func (m *Manager) plan(l *live, hist []history.Message, fresh bool) plan {
 // tell writes down what the agent is about to be told, before it is: should
 // innerd die in the turn, those units are unsure, not forgotten.
 func (m *Manager) tell(l *live, p plan, prompt history.Message) error {
-	return l.conv.update(m.store, func(st *storedConversation) {
+	return l.conv.note(m.store, func(st *storedConversation) {
 		st.Record.Told(l.meta.ID, m.accepted.Add(1), p.Decision, prompt)
 		st.LastUsed = l.meta.Created
 	})

@@ -21,6 +21,16 @@ func (s *Store) below(rel string) (string, error) {
 // WriteFile puts data into a file below the state directory at one instant,
 // durable when it returns. In memory only, it keeps it.
 func (s *Store) WriteFile(rel string, data []byte) error {
+	return s.writeFile(rel, data, s.opt.Fsync != FsyncNone)
+}
+
+// PutFile is WriteFile without a sync: the death of this process does not lose
+// it, that of the machine may. For what a later WriteFile repeats.
+func (s *Store) PutFile(rel string, data []byte) error {
+	return s.writeFile(rel, data, s.opt.Fsync == FsyncAlways)
+}
+
+func (s *Store) writeFile(rel string, data []byte, sync bool) error {
 	name, err := s.below(rel)
 	if err != nil {
 		return err
@@ -34,7 +44,6 @@ func (s *Store) WriteFile(rel string, data []byte) error {
 	if err := s.fs.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	sync := s.opt.Fsync != FsyncNone
 	for {
 		err = replaceFile(s.fs, name, data, sync)
 		if err == nil || !outOfFiles(err) || !s.spares.give() {
