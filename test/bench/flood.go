@@ -101,6 +101,9 @@ func (p *process) flood(ctx context.Context, n int, deltas int64, stuck int) (*f
 	if want := crc32.Checksum(st.frames, castagnoli); r.crc != want || r.bytes != int64(len(st.frames)) || r.frames != st.count+1 {
 		return nil, fmt.Errorf("readers saw %d frames, %d bytes with crc %08x, the journal has %d, %d with %08x", r.frames, r.bytes, r.crc, st.count+1, len(st.frames), want)
 	}
+	if err := g.forget(ctx); err != nil {
+		return nil, err
+	}
 	f := &flooded{stream: st, count: st.count - g.head}
 	if f.count < deltas {
 		return nil, fmt.Errorf("%d frames for %d deltas", f.count, deltas)
