@@ -22,9 +22,9 @@ type Spec struct {
 	ContextID string
 	Messages  []history.Message
 
-	TaskID   string // client-made; makes the start idempotent
-	BodyHash string // of the request, for the same
-	Request  json.RawMessage
+	TaskID   string          // client-made; makes the start idempotent
+	BodyHash string          // of the request, for the same
+	Request  json.RawMessage // as it may be stored: valid JSON, without secrets
 
 	Backend string
 	Source  string // chat, council, …; information

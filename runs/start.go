@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -357,25 +358,26 @@ func (m *Manager) session(l *live) toolbridge.SessionConfig {
 	}
 }
 
-// requestRecord is request.json: what was asked, without secrets.
+// requestRecord is request.json: what was asked, without secrets. The texts of
+// user and assistant stand in it once more, as a task shows them.
 func requestRecord(spec Spec) json.RawMessage {
-	rec := storedRequest{ContextID: spec.ContextID, Request: spec.Request}
+	rec := storedRequest{ContextID: spec.ContextID}
 	for _, msg := range spec.Messages {
 		if msg.Role == "user" || msg.Role == "assistant" {
 			rec.History = append(rec.History, HistoryEntry{Role: msg.Role, Content: msg.Text})
 		}
 	}
 	data, err := json.Marshal(rec)
-	if err != nil {
-		return json.RawMessage("{}") // an invalid Request from the caller; the run is worth more
+	if err != nil || len(spec.Request) == 0 {
+		return data
 	}
-	return data
+	// By hand: json.Marshal would look through all of a large request again.
+	return slices.Concat(data[:len(data)-1], []byte(`,"request":`), spec.Request, []byte("}"))
 }
 
 type storedRequest struct {
-	ContextID string          `json:"context_id"`
-	History   []HistoryEntry  `json:"history,omitempty"`
-	Request   json.RawMessage `json:"request,omitempty"`
+	ContextID string         `json:"context_id"`
+	History   []HistoryEntry `json:"history,omitempty"`
 }
 
 // promptOf splits the request's messages.

@@ -106,7 +106,8 @@ type RunMeta struct {
 	Backend        string    `json:"backend,omitempty"`
 	Created        time.Time `json:"created"`
 	BodyHash       string    `json:"body_hash,omitempty"` // for an idempotent task_id
-	// Request is what was asked, without secrets; kept in request.json, not in memory.
+	// Request is what was asked, without secrets, as valid JSON; kept in
+	// request.json, not in memory.
 	Request json.RawMessage `json:"-"`
 }
 

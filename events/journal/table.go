@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -189,10 +190,13 @@ func writeRequest(fsys FS, l *Log, request json.RawMessage, sync bool) (err erro
 	if len(request) == 0 {
 		request = json.RawMessage("null")
 	}
-	data, err := json.Marshal(requestFile{Meta: l.meta, Request: request})
+	meta, err := json.Marshal(l.meta)
 	if err != nil {
 		return err
 	}
+	// Put together by hand: a request may be large, and json.Marshal would look
+	// through all of it again.
+	data := slices.Concat([]byte(`{"meta":`), meta, []byte(`,"request":`), request, []byte("}"))
 	f, err := fsys.OpenFile(filepath.Join(l.dir, "request.json"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
