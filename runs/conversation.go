@@ -42,10 +42,10 @@ type conversation struct {
 	queue    []*live // the first one's turn it is
 	reserved int     // runs that are being started here
 	lastUsed time.Time
-	closing  bool
 
 	agent  backends.Conversation // nil when cold
 	opened string                // what the agent was opened with
+	gone   chan struct{}         // closed when the agent that was taken away last is gone; nil: there was none
 
 	save  sync.Mutex // guards the stored part below, and its order on disk
 	state storedConversation

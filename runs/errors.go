@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -36,7 +35,6 @@ var (
 	errMaxCost      = errors.New("max_cost_usd reached")
 	errInputTimeout = errors.New("nobody answered the agent's question in time")
 	errNoPrompt     = errors.New("the request has no user message")
-	errUnresponsive = errors.New("the agent did not stop when it was told to")
 )
 
 // verdict is how a run ends: its state, the reason of session.end, and the
@@ -96,8 +94,6 @@ var failures = []struct {
 	{backends.ErrStalled, events.ErrStalled},
 	{backends.ErrShutdown, events.ErrShutdown},
 	{errNoPrompt, events.ErrInvalidRequest},
-	{errUnresponsive, events.ErrInternal},
-	{context.Canceled, events.ErrCanceled},
 }
 
 func failure(state, reason string, e events.Error) verdict {

@@ -28,7 +28,7 @@ func (m *Manager) List(owner string, q Query) ([]Task, string, error) {
 		return nil, "", err
 	}
 	tasks := []Task{}
-	skipping := after != ""
+	skipping, last := after != "", ""
 	for _, info := range m.store.List() {
 		if skipping {
 			// The run that the token names may be gone; what is older follows.
@@ -41,8 +41,7 @@ func (m *Manager) List(owner string, q Query) ([]Task, string, error) {
 			continue
 		}
 		if len(tasks) == q.PageSize {
-			last := tasks[len(tasks)-1]
-			return tasks, encodeToken(tokenOf(m.createdOf(last.ID), last.ID)), nil
+			return tasks, encodeToken(last), nil
 		}
 		run, err := m.Get(owner, info.ID)
 		if err != nil {
@@ -52,17 +51,9 @@ func (m *Manager) List(owner string, q Query) ([]Task, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		tasks = append(tasks, t)
+		tasks, last = append(tasks, t), tokenOf(info.Created.UnixNano(), info.ID)
 	}
 	return tasks, "", nil
-}
-
-func (m *Manager) createdOf(id string) int64 {
-	log, err := m.store.Get(id)
-	if err != nil {
-		return 0
-	}
-	return log.Meta().Created.UnixNano()
 }
 
 // tokenOf orders runs as List does: by time, then id.

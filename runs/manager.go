@@ -79,7 +79,7 @@ type Manager struct {
 	started  time.Time
 	accepted atomic.Int64
 
-	stop context.CancelFunc // ends what the manager runs by itself
+	stop context.CancelCauseFunc // ends every run that is left
 	ctx  context.Context
 	wg   sync.WaitGroup // runs, and agents that are being closed
 
@@ -115,7 +115,7 @@ func New(opt Options) (*Manager, error) {
 		return nil, &backends.FieldError{Field: "backend", Reason: "unknown: " + opt.Default}
 	}
 	m.spawns = semaphore.NewWeighted(int64(m.lim.Spawns))
-	m.ctx, m.stop = context.WithCancel(context.Background())
+	m.ctx, m.stop = context.WithCancelCause(context.Background())
 	return m, nil
 }
 
@@ -274,10 +274,10 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		m.stop()
+		m.stop(backends.ErrShutdown)
 		return context.Cause(ctx)
 	}
-	m.stop()
+	m.stop(backends.ErrShutdown)
 	for _, b := range m.opt.Backends {
 		if err := b.Close(ctx); err != nil {
 			m.log.Warn("close backend", "backend", b.Name(), "error", err)

@@ -1,9 +1,10 @@
 package runs
 
 import (
+	"io"
 	"os"
-	"path/filepath"
 	"strings"
+	"syscall"
 
 	"innerd/backends"
 	"innerd/events"
@@ -105,24 +106,20 @@ func (m *Manager) settings(l *live) backends.Settings {
 	return set
 }
 
-// projectDoc reads CLAUDE.md, else AGENTS.md.
+// projectDoc reads CLAUDE.md, else AGENTS.md. The folder may be anybody's: a
+// link that leads out of it is not followed, and a pipe is not waited for.
 func projectDoc(dir string) string {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close() //nolint:errcheck // only read
 	for _, name := range []string{"CLAUDE.md", "AGENTS.md"} {
-		f, err := os.Open(filepath.Join(dir, name))
-		if err != nil {
-			continue
-		}
-		defer f.Close()
-		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-			continue // a pipe would never end
-		}
-		buf := make([]byte, projectDocLimit+1)
-		n := readUpTo(f, buf)
-		text := strings.ToValidUTF8(string(buf[:min(n, projectDocLimit)]), "")
+		text, whole := readDoc(root, name)
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
-		if n > projectDocLimit {
+		if !whole {
 			text += "\n[cut at 64 KiB]"
 		}
 		return "Instructions of the project (" + name + "):\n" + text
@@ -130,14 +127,19 @@ func projectDoc(dir string) string {
 	return ""
 }
 
-func readUpTo(f *os.File, buf []byte) int {
-	n := 0
-	for n < len(buf) {
-		k, err := f.Read(buf[n:])
-		n += k
-		if err != nil {
-			break
-		}
+// readDoc reads a file's text up to projectDocLimit; whole: that was all.
+func readDoc(root *os.Root, name string) (text string, whole bool) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // or a pipe would hang here
+	if err != nil {
+		return "", true
 	}
-	return n
+	defer f.Close() //nolint:errcheck // only read
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", true
+	}
+	data, err := io.ReadAll(io.LimitReader(f, projectDocLimit+1))
+	if err != nil {
+		return "", true
+	}
+	return strings.ToValidUTF8(string(data[:min(len(data), projectDocLimit)]), ""), len(data) <= projectDocLimit
 }

@@ -22,14 +22,12 @@ func (m *Manager) agent(l *live, session backends.Session) (backends.Conversatio
 	m.mu.Lock()
 	agent, opened := c.agent, c.opened
 	m.mu.Unlock()
-	if agent != nil {
-		if !session.Zero() && opened == want && alive(agent) {
-			return agent, nil
-		}
-		m.dropAgent(c)
+	if agent != nil && !session.Zero() && opened == want && alive(agent) {
+		return agent, nil
 	}
 	l.rec.record(events.Status{State: events.StateStarting})
-	m.makeRoom(c)
+	m.dropAgent(c) // waits for one that is closing, too: it holds the session
+	m.makeRoom()
 	agent, err := m.open(l, session)
 	if err != nil {
 		return nil, err
@@ -96,16 +94,15 @@ func recovered(log *slog.Logger, where string, err *error) {
 	}
 }
 
-// dropAgent takes the conversation's agent away and closes it. The owner of
-// the conversation's turn, or the pool, may call it.
+// dropAgent takes the conversation's agent away and waits until it is gone,
+// bounded by closeAgent. The owner of the conversation's turn may call it.
 func (m *Manager) dropAgent(c *conversation) {
 	m.mu.Lock()
-	agent := c.agent
-	c.agent, c.opened = nil, ""
-	delete(m.warm, c)
+	m.coolLocked(c)
+	gone := c.gone
 	m.mu.Unlock()
-	if agent != nil {
-		m.closeAgent(c, agent)
+	if gone != nil {
+		<-gone
 	}
 }
 
@@ -129,8 +126,8 @@ func (m *Manager) restLocked(c *conversation) {
 	}
 	since := time.Now()
 	m.warm[c] = since
-	time.AfterFunc(m.lim.Idle, func() { m.cool(c, since) })
-	m.trimLocked()
+	time.AfterFunc(m.lim.Idle, func() { m.cool(c, since) }) // finds nothing to do where the conversation went on
+	m.trimLocked(m.lim.Warm)
 }
 
 // removeLocked forgets a conversation; its agent is closed on the side.
@@ -139,20 +136,8 @@ func (m *Manager) removeLocked(c *conversation) {
 	if c.contextID != "" && m.byKey[c.key()] == c {
 		delete(m.byKey, c.key())
 	}
-	delete(m.warm, c)
 	m.bridge.Unregister(c.id)
-	if agent := c.agent; agent != nil {
-		c.agent = nil
-		m.closeAside(c, agent)
-	}
-}
-
-func (m *Manager) closeAside(c *conversation, agent backends.Conversation) {
-	m.wg.Add(1)
-	go func() { // ends when the agent is gone, bounded by closeAgent
-		defer m.wg.Done()
-		m.closeAgent(c, agent)
-	}()
+	m.coolLocked(c)
 }
 
 // cool closes the agent of a conversation that was idle since then.
@@ -164,18 +149,31 @@ func (m *Manager) cool(c *conversation, since time.Time) {
 	}
 }
 
+// coolLocked takes the conversation's agent away, which is closed on the side,
+// after the one before it.
 func (m *Manager) coolLocked(c *conversation) {
 	agent := c.agent
 	c.agent, c.opened = nil, ""
 	delete(m.warm, c)
-	if agent != nil {
-		m.closeAside(c, agent)
+	if agent == nil {
+		return
 	}
+	before, gone := c.gone, make(chan struct{})
+	c.gone = gone
+	m.wg.Add(1)
+	go func() { // ends when the agents are gone, bounded by closeAgent
+		defer m.wg.Done()
+		defer close(gone)
+		if before != nil {
+			<-before
+		}
+		m.closeAgent(c, agent)
+	}()
 }
 
-// trimLocked closes the agents that were idle longest, above the limit.
-func (m *Manager) trimLocked() {
-	for m.agentsLocked() > m.lim.Warm {
+// trimLocked closes the agents that were idle longest, down to a number.
+func (m *Manager) trimLocked(to int) {
+	for m.agentsLocked() > to {
 		var oldest *conversation
 		for c, since := range m.warm {
 			if oldest == nil || since.Before(m.warm[oldest]) {
@@ -199,21 +197,11 @@ func (m *Manager) agentsLocked() int {
 	return n
 }
 
-// makeRoom closes an idle agent where one more would be above the limit.
-func (m *Manager) makeRoom(c *conversation) {
+// makeRoom closes idle agents where one more would be above the limit.
+func (m *Manager) makeRoom() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.agentsLocked() >= m.lim.Warm {
-		var oldest *conversation
-		for w, since := range m.warm {
-			if w != c && (oldest == nil || since.Before(m.warm[oldest])) {
-				oldest = w
-			}
-		}
-		if oldest != nil {
-			m.coolLocked(oldest)
-		}
-	}
+	m.trimLocked(m.lim.Warm - 1)
 }
 
 // closeAgents closes every agent that is left, at shutdown.
@@ -221,9 +209,7 @@ func (m *Manager) closeAgents() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range m.conversations {
-		if c.agent != nil {
-			m.coolLocked(c)
-		}
+		m.coolLocked(c)
 	}
 }
 
@@ -254,15 +240,18 @@ func (m *Manager) CloseConversation(ctx context.Context, owner, id string) (Conv
 		m.mu.Unlock()
 		return ConversationInfo{}, ErrRunning
 	}
-	agent := c.agent
-	c.agent, c.opened = nil, ""
-	delete(m.warm, c)
-	info := c.infoLocked()
+	m.coolLocked(c)
+	info, gone := c.infoLocked(), c.gone
 	m.mu.Unlock()
-	if agent != nil {
-		m.closeAgent(c, agent)
+	if gone == nil {
+		return info, nil
 	}
-	return info, nil
+	select {
+	case <-gone:
+		return info, nil
+	case <-ctx.Done():
+		return info, context.Cause(ctx)
+	}
 }
 
 // secondRoad is the MCP endpoint of a conversation.

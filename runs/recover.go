@@ -75,7 +75,7 @@ func closeLeft(log *journal.Log) error {
 		left.see(e)
 	}
 	if left.ended {
-		return log.End(nil, journal.RunEnd{State: left.end.State, Reason: left.end.Reason, Ended: time.UnixMilli(left.ts), LastID: log.Last()})
+		return log.End(nil, journal.RunEnd{State: left.end.State, Reason: left.end.Reason, Ended: time.UnixMilli(left.ts)})
 	}
 	e := events.NewError(events.ErrAdapterRestarted, "innerd was restarted while the turn ran")
 	closing := append(left.closing(e.Message), e, events.End{State: events.Failed, Reason: e.ErrorType, FilesChanged: left.files})
@@ -83,7 +83,7 @@ func closeLeft(log *journal.Log) error {
 		closing = append([]events.Data{events.TaskID{TaskID: log.ID(), ContextID: log.Meta().ContextID, Backend: log.Meta().Backend}}, closing...)
 	}
 	return log.End(closing, journal.RunEnd{
-		State: events.Failed, Reason: e.ErrorType, ErrorType: e.ErrorType, Ended: time.Now(), LastID: log.Last() + int64(len(closing)),
+		State: events.Failed, Reason: e.ErrorType, ErrorType: e.ErrorType, Ended: time.Now(),
 	})
 }
 

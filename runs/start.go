@@ -201,6 +201,7 @@ func (m *Manager) enqueue(owner string, spec Spec, b backends.Backend) (*Run, bo
 	delete(m.starting, spec.TaskID)
 	if err != nil {
 		m.forgetUnusedLocked(conv)
+		m.wg.Done()
 		return nil, false, err
 	}
 	m.admitLocked(run)
@@ -232,6 +233,7 @@ func (m *Manager) reserve(owner string, spec *Spec, b backends.Backend) (*conver
 			return nil, nil, err
 		}
 		conv.reserved++
+		m.wg.Add(1) // for drive; a Shutdown from here on waits for this run
 		delete(m.warm, conv)
 		m.starting[spec.TaskID] = make(chan struct{})
 		return conv, nil, nil
@@ -250,7 +252,6 @@ func (m *Manager) admitLocked(run *Run) {
 	if m.draining {
 		l.cancel(backends.ErrShutdown)
 	}
-	m.wg.Add(1)
 	go m.drive(run) // ends with the run; Shutdown waits for it
 }
 
@@ -267,7 +268,7 @@ func (m *Manager) placeLocked(owner string, spec *Spec, b backends.Backend) (*co
 		return m.newConversationLocked(owner, "", b), nil
 	}
 	conv := m.byKey[conversationKey(owner, b.Name(), spec.ContextID)]
-	if conv == nil || conv.closing {
+	if conv == nil {
 		return m.newConversationLocked(owner, spec.ContextID, b), nil
 	}
 	if len(conv.queue)+conv.reserved == 0 {

@@ -71,7 +71,7 @@ func (m *Manager) finish(run *Run, out backends.Outcome, err error) {
 	if v.err != nil {
 		m.noteLimit(l, *v.err)
 	}
-	end := journal.RunEnd{State: v.state, Reason: v.reason, Ended: time.Now(), LastID: run.log.Last() + int64(len(closing))}
+	end := journal.RunEnd{State: v.state, Reason: v.reason, Ended: time.Now()}
 	if v.err != nil {
 		end.ErrorType = v.err.ErrorType
 	}
