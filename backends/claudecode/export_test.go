@@ -87,3 +87,6 @@ func Crashed(exit backends.Exit, ready bool) *backends.Error { return crashed(ex
 
 // NewUUID makes a session's id.
 func NewUUID() string { return newUUID() }
+
+// Image makes the block of an image, as the model gets it.
+func Image(p events.Part) (any, error) { return new(conversation).image(1, p) }

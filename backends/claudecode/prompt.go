@@ -88,7 +88,7 @@ func (c *conversation) image(i int, p events.Part) (inBlock, error) {
 	data := p.Data
 	if p.Path != "" {
 		info, err := os.Stat(p.Path)
-		if err != nil || info.Size() > maxImage || !visible(p.MimeType) {
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxImage || !visible(p.MimeType) {
 			return note(p, p.Path), nil
 		}
 		raw, err := os.ReadFile(p.Path)
