@@ -109,6 +109,7 @@ type Settings struct {
 	Permission     string          // how permissions are answered; the Host does it, backends always ask
 	Interactive    bool            // a user is there for questions
 	MaxTurns       int
+	MaxCost        float64         // USD of this run, for agents that can stop by themselves; 0: no limit
 	Background     string          // BackgroundEnd (also ""), BackgroundWait
 	Options        json.RawMessage // agent_options: an object whose keys are the backend's own
 }
@@ -210,7 +211,7 @@ type Capabilities struct {
 	Questions   bool `json:"questions"`
 	Images      bool `json:"images"`
 	Schema      bool `json:"schema"`
-	Steer       bool `json:"steer"`
-	Compact     bool `json:"compact"`
-	Shared      bool `json:"shared"` // conversations share a process
+	Steer       bool `json:"steer"`   // its Conversations are Steerers
+	Compact     bool `json:"compact"` // its Conversations are Compacters
+	Shared      bool `json:"shared"`  // conversations share a process
 }
