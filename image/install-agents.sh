@@ -3,8 +3,10 @@
 #
 #   ${INNERD_AGENTS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/innerd/agents}/AGENT/VERSION
 #
-# A folder appears only when its hashes were checked, so that an agent that is
-# there is whole, and a second call has nothing to do.
+# A folder appears only when its hashes were checked and the agent was made
+# ready, so that an agent that is there is whole, and a second call has nothing
+# to do. Copilot's folder has what it would unpack at its first start (235 MB) in
+# pkg-cache: start it with COPILOT_PKG_CACHE_HOME=…/copilot/VERSION/pkg-cache.
 #
 #   install-agents.sh [--platform OS-CPU] [--verify] [AGENT ...]
 #
@@ -22,7 +24,7 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	--platform) [ $# -gt 1 ] || die "--platform needs a value, like linux-arm64"; platform=$2; shift ;;
 	--verify) verify=1 ;;
-	-h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	-h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
 	-*) die "unknown flag $1" ;;
 	*) agents="$agents $1" ;;
 	esac
@@ -86,6 +88,26 @@ fetch() {
 	fi
 }
 
+# prepare AGENT DIR: what an agent would do at its first start, which must not
+# be in the middle of a request. For another machine it cannot be done here.
+prepare() {
+	case $1 in
+	copilot)
+		if [ "$platform" != "$(native)" ]; then
+			say "copilot: for $platform it cannot be unpacked here: run it once there with COPILOT_PKG_CACHE_HOME=its folder/pkg-cache"
+			return
+		fi
+		mkdir "$2/pkg-cache" "$tmp/home"
+		env -i PATH="$PATH" HOME="$tmp/home" COPILOT_HOME="$tmp/home" COPILOT_PKG_CACHE_HOME="$2/pkg-cache" \
+			"$2/copilot" --version </dev/null >"$tmp/prepare.log" 2>&1 || {
+			tail -n 5 "$tmp/prepare.log" >&2
+			die "copilot does not start (see above; it needs glibc and libstdc++): nothing was installed"
+		}
+		[ -n "$(find "$2/pkg-cache/pkg" -name .extraction-complete 2>/dev/null)" ] || die "copilot did not unpack to pkg-cache: nothing was installed"
+		;;
+	esac
+}
+
 install() { # AGENT VERSION PACKAGE@VERSION BINARY INTEGRITY SHA256
 	dir=$root/$1/$2
 	stamp="$3 $5 $6"
@@ -101,6 +123,7 @@ install() { # AGENT VERSION PACKAGE@VERSION BINARY INTEGRITY SHA256
 	[ -f "$pkg/$4" ] || die "$3 has no file $4: nothing was installed"
 	chmod 755 "$pkg/$4"
 	check "$pkg/$4" "$6" "$4 in $3 (nothing was installed)"
+	prepare "$1" "$pkg"
 	printf '%s\n' "$stamp" >"$pkg/.pinned"
 	mkdir -p "$root/$1"
 	if ! ready "$dir" "$4" "$stamp"; then # else another call was faster

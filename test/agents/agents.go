@@ -17,6 +17,9 @@ import (
 type Pinned struct {
 	Name, Version string
 	Path          string // of the binary; "" where the list has none for this machine
+	// PkgCache is what COPILOT_PKG_CACHE_HOME must be, so that Copilot finds what
+	// `make agents` unpacked; "" for others.
+	PkgCache string
 }
 
 // Claude is the pinned Claude Code, for tests that run the real one. The test
@@ -24,6 +27,19 @@ type Pinned struct {
 func Claude(t testing.TB) Pinned {
 	t.Helper()
 	return find(t, "claude-code")
+}
+
+// Codex is the pinned Codex, its native binary with all its neighbours.
+func Codex(t testing.TB) Pinned {
+	t.Helper()
+	return find(t, "codex")
+}
+
+// Copilot is the pinned GitHub Copilot. Start it with its PkgCache, or it
+// unpacks 235 MB first.
+func Copilot(t testing.TB) Pinned {
+	t.Helper()
+	return find(t, "copilot")
 }
 
 func find(t testing.TB, name string) Pinned {
@@ -62,8 +78,15 @@ func installed(name, version, binary string) (Pinned, error) {
 		return Pinned{}, err
 	}
 	p := Pinned{Name: name, Version: version, Path: filepath.Join(dir, name, version, binary)}
-	if _, err := os.Stat(p.Path); err != nil {
-		return p, fmt.Errorf("%s %s is not installed: %w", name, version, err)
+	need := []string{p.Path}
+	if name == "copilot" {
+		p.PkgCache = filepath.Join(dir, name, version, "pkg-cache")
+		need = append(need, p.PkgCache)
+	}
+	for _, file := range need {
+		if _, err := os.Stat(file); err != nil {
+			return p, fmt.Errorf("%s %s is not installed: %w", name, version, err)
+		}
 	}
 	return p, nil
 }

@@ -4,28 +4,53 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"innerd/test/agents"
 )
 
-func TestClaudeIsThePinnedOne(t *testing.T) {
-	p := agents.Claude(t)
-	cmd := exec.CommandContext(t.Context(), p.Path, "--version")
-	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
-	out, err := cmd.Output()
-	if err != nil || !strings.HasPrefix(string(out), p.Version+" ") {
-		t.Errorf("%s --version: %q, %v", p.Path, out, err)
+func TestTheyAreThePinnedOnes(t *testing.T) {
+	for _, tt := range []struct {
+		p      agents.Pinned
+		prints string
+	}{
+		{agents.Claude(t), "VERSION (Claude Code)\n"},
+		{agents.Codex(t), "codex-cli VERSION\n"},
+		{agents.Copilot(t), "GitHub Copilot CLI VERSION.\n"},
+	} {
+		t.Run(tt.p.Name, func(t *testing.T) {
+			home := t.TempDir()
+			cmd := exec.CommandContext(t.Context(), tt.p.Path, "--version")
+			cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "COPILOT_PKG_CACHE_HOME=" + tt.p.PkgCache}
+			out, err := cmd.Output()
+			if want := strings.Replace(tt.prints, "VERSION", tt.p.Version, 1); err != nil || !strings.HasPrefix(string(out), want) {
+				t.Errorf("%s --version: %q, %v", tt.p.Path, out, err)
+			}
+			if unpacked, _ := filepath.Glob(home + "/.cache/*"); len(unpacked) > 0 {
+				t.Errorf("it unpacked %v: what make agents prepared was not found", unpacked)
+			}
+		})
+	}
+}
+
+func TestCodexHasItsNeighbours(t *testing.T) {
+	root := filepath.Dir(filepath.Dir(agents.Codex(t).Path))
+	for _, file := range []string{"bin/codex-code-mode-host", "codex-path/rg", "codex-resources/bwrap"} {
+		if st, err := os.Stat(filepath.Join(root, file)); err != nil || st.Mode()&0o111 == 0 {
+			t.Errorf("%s: %v, %v", file, st, err)
+		}
 	}
 }
 
 // The script fetches nothing here: the agents are installed.
 func TestInstallIsDone(t *testing.T) {
-	p := agents.Claude(t)
 	out, err := exec.CommandContext(t.Context(), "sh", "../../image/install-agents.sh").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), p.Path) || strings.Contains(string(out), "fetching") {
-		t.Errorf("%v\n%s", err, out)
+	for _, p := range []agents.Pinned{agents.Claude(t), agents.Codex(t), agents.Copilot(t)} {
+		if err != nil || !strings.Contains(string(out), p.Path) || strings.Contains(string(out), "fetching") {
+			t.Errorf("%v\n%s", err, out)
+		}
 	}
 }
 
@@ -33,7 +58,7 @@ func TestInstallIsDone(t *testing.T) {
 func fakeNPM(t *testing.T, binary string) (path string) {
 	t.Helper()
 	dir := t.TempDir()
-	script := "#!/bin/sh\nmkdir -p node_modules/@x/agent-os-cpu\nprintf '%s' '" + binary + "' >node_modules/@x/agent-os-cpu/run\n"
+	script := "#!/bin/sh\nmkdir -p node_modules/@x/agent-os-cpu\nfor f in run copilot; do printf '%s' '" + binary + "' >node_modules/@x/agent-os-cpu/$f; done\n"
 	if binary == "" {
 		script = "#!/bin/sh\necho 'npm error code EINTEGRITY' >&2\nexit 1\n"
 	}
@@ -54,10 +79,17 @@ func TestInstall(t *testing.T) {
 		args              []string
 		ok                bool
 	}{
-		"installs":         {binary: "aaa", says: "agent 1.0: ", ok: true},
-		"wrong hash":       {binary: "aab", says: "has the wrong hash"},
-		"wrong package":    {binary: "", says: "is not the package that agents.list pins"},
-		"no such file":     {binary: "aaa", row: "agent 1.0 os-cpu @x/agent-os-cpu@1.0 other sha512-x -", says: "has no file other"},
+		"installs":      {binary: "aaa", says: "agent 1.0: ", ok: true},
+		"wrong hash":    {binary: "aab", says: "has the wrong hash"},
+		"wrong package": {binary: "", says: "is not the package that agents.list pins"},
+		"no such file":  {binary: "aaa", row: "agent 1.0 os-cpu @x/agent-os-cpu@1.0 other sha512-x -", says: "has no file other"},
+		"unpacks": {
+			binary: "#!/bin/sh\nmkdir -p $COPILOT_PKG_CACHE_HOME/pkg/x && touch $COPILOT_PKG_CACHE_HOME/pkg/x/.extraction-complete",
+			row:    "copilot 1.0 NATIVE @x/agent-os-cpu@1.0 copilot sha512-x -", says: "copilot 1.0: ", ok: true,
+		},
+		"unpacks nothing":  {binary: "#!/bin/sh\ntrue", row: "copilot 1.0 NATIVE @x/agent-os-cpu@1.0 copilot sha512-x -", says: "did not unpack"},
+		"cannot start":     {binary: "#!/bin/sh\nexit 3", row: "copilot 1.0 NATIVE @x/agent-os-cpu@1.0 copilot sha512-x -", says: "does not start"},
+		"of another kind":  {binary: "#!/bin/sh\nexit 3", row: "copilot 1.0 os-cpu @x/agent-os-cpu@1.0 copilot sha512-x -", says: "cannot be unpacked here", ok: true},
 		"short row":        {binary: "aaa", row: "agent 1.0 os-cpu @x/agent-os-cpu@1.0 run", says: "seven columns"},
 		"unknown agent":    {binary: "aaa", args: []string{"nobody"}, says: "no agent nobody"},
 		"unknown platform": {binary: "aaa", args: []string{"--platform", "a-b"}, says: "nothing for a-b"},
@@ -68,12 +100,19 @@ func TestInstall(t *testing.T) {
 			if tt.row == "" {
 				tt.row = "agent 1.0 os-cpu @x/agent-os-cpu@1.0 run sha512-x " + sum
 			}
+			here := runtime.GOOS + "-" + strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
+			native := strings.Contains(tt.row, "NATIVE")
+			tt.row = strings.Replace(tt.row, "NATIVE", here, 1)
 			for file, data := range map[string]string{"install-agents.sh": string(script), "agents.list": "# comment\n\n" + tt.row + "\n"} {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(data), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
-			args := append([]string{filepath.Join(dir, "install-agents.sh"), "--platform", "os-cpu"}, tt.args...)
+			args := []string{filepath.Join(dir, "install-agents.sh"), "--platform", "os-cpu"}
+			if native {
+				args = args[:1]
+			}
+			args = append(args, tt.args...)
 			cmd := exec.CommandContext(t.Context(), "/bin/sh", args...)
 			cmd.Env = []string{"PATH=" + fakeNPM(t, tt.binary), "INNERD_AGENTS_DIR=" + cache}
 			out, err := cmd.CombinedOutput()
