@@ -17,6 +17,31 @@ type Case struct {
 	// Beside is played in a second conversation of the same backend at the
 	// same time.
 	Beside []Turn
+
+	// Row is the row of the table that it is part of; "" is none.
+	Row string
+	// LoggedOut says that there is no key and no login: Rig.LoggedOut makes
+	// the backend, and the conversation is opened without a credential.
+	LoggedOut bool
+}
+
+// Uses reports whether a step of a case is as f says.
+func (c Case) Uses(f func(Step) bool) bool {
+	for _, t := range append(c.Turns, c.Beside...) {
+		if uses(t.Steps, f) {
+			return true
+		}
+	}
+	return false
+}
+
+func uses(steps []Step, f func(Step) bool) bool {
+	for _, s := range steps {
+		if f(s) || uses(s.Steps, f) {
+			return true
+		}
+	}
+	return false
 }
 
 // Need is something an agent must have for a case to be possible.
@@ -31,6 +56,25 @@ const (
 	NeedQuestions   Need = "questions"
 	NeedImages      Need = "images"
 	NeedResume      Need = "resume"
+
+	NeedSchema  Need = "schema"
+	NeedSteer   Need = "steer"
+	NeedCompact Need = "compact"
+
+	NeedFiles      Need = "files"      // own tools that change files
+	NeedSubagents  Need = "subagents"  // its model can start other agents
+	NeedBackground Need = "background" // commands that run on while its model goes on
+	NeedModels     Need = "models"     // a model can be chosen
+	NeedEffort     Need = "effort"
+	NeedToolChoice Need = "tool_choice"
+	NeedMaxTurns   Need = "max_turns"
+	NeedMaxCost    Need = "max_cost" // it can stop by itself
+	NeedCost       Need = "cost"     // it knows what a turn costs
+	NeedCached     Need = "cached"   // its usage tells cached tokens
+	NeedPremium    Need = "premium"  // its vendor counts premium requests
+	NeedRequests   Need = "requests" // it has a model that is asked over a network
+	NeedLogin      Need = "login"    // it must be logged in, or have a key
+	NeedNatives    Need = "natives"  // own tools that its model is offered
 
 	NeedProcess Need = "process" // the agent is a process of its own that can be killed
 	NeedLines   Need = "lines"   // it speaks in lines on stdout, and the rig can fake it
@@ -50,7 +94,24 @@ type Turn struct {
 
 	Host Host
 	Want Want
+
+	Files   map[string]string // written into the conversation's directory before
+	Compact *Compact          // before the turn the host asks for it; needs NeedCompact
+	Tools   []backends.Tool   // of the host, besides those that the steps call
+	// Set is the rest of the settings: what is set here stands. System, Tools,
+	// Permission and Interactive have their own fields above.
+	Set backends.Settings
 }
+
+// What the texts of a case may hold: the suite puts in what it stands for.
+const (
+	InDir        = "{dir}"         // the conversation's directory
+	InModel      = "{model}"       // Rig.Models[0]
+	InOtherModel = "{other-model}" // Rig.Models[1]
+	InEffort     = "{effort}"      // Rig.Efforts[0]
+	InMoreEffort = "{more-effort}" // Rig.Efforts[1]
+	InClash      = "{clash}"       // Rig.Clash
+)
 
 // Before is what happens to the agent before a turn.
 type Before string
@@ -61,6 +122,7 @@ const (
 	BeforeClose   Before = "close"   // the conversation is closed
 	BeforeKill    Before = "kill"    // its process is killed with SIGKILL; needs NeedProcess
 	BeforeRestart Before = "restart" // the whole backend is closed and made again, as after a restart of the server
+	BeforeCopy    Before = "copy"    // the same, from a copy of the agent home; needs Rig.Copy
 )
 
 // Host is how the host behaves during a turn.
@@ -69,6 +131,14 @@ type Host struct {
 	// that fits. A request that none fits gets no answer.
 	Replies []Reply
 	Cancel  Cancel
+	Steer   Steer
+}
+
+// Steer is input to the running turn. Once the turn is over the suite steers
+// again, which must be too late. The zero value is never.
+type Steer struct {
+	On   events.Type // at the first event of this type
+	Text string
 }
 
 // Reply answers one request.
@@ -80,6 +150,10 @@ type Reply struct {
 	// Together holds the answer back until as many requests have been open at
 	// the same time.
 	Together int
+	// Steered holds the answer back until the agent has taken the Steer.
+	Steered bool
+	// Many says that it answers all requests that it fits.
+	Many bool
 }
 
 // Cancel is when the host cancels the turn, with backends.ErrCanceled. The
@@ -87,6 +161,8 @@ type Reply struct {
 type Cancel struct {
 	On    events.Type // at the first event of this type
 	Early bool        // before the agent has said anything: when the model was asked, where that can be seen
+	// Stalled says that the watchdog cancels, with backends.ErrStalled.
+	Stalled bool
 }
 
 // On reports whether there is a cancel.
@@ -129,6 +205,52 @@ type Want struct {
 	Warm bool
 	// Gone says that the conversation takes no further run.
 	Gone bool
+
+	// Exact says that Said are all messages, and Thought all reasoning if it
+	// is not nil.
+	Exact bool
+	// HeardFiles are contents of files: the model was told each, or the path
+	// of a file that holds it.
+	HeardFiles []string
+	// Changes are all changes of files that were told, in order.
+	Changes []ChangeWant
+	// Disk is what files of the conversation's directory hold after the turn;
+	// nil is a file that is not there.
+	Disk map[string]*string
+	// Subagents are all that were started.
+	Subagents []SubagentWant
+	// States are states of session.status that were told, also while Compact.
+	States []string
+	// Model is the model that the usage names, and that was asked where the
+	// seat is a Viewer. Effort likewise.
+	Model, Effort string
+	// Offered are tools of the host that the model was offered, Withheld those
+	// that it was not; for seats that are Viewers.
+	Offered, Withheld []string
+	// Output is the structured output, as JSON.
+	Output string
+	// Counted are names of usage fields that must be there.
+	Counted []string
+	// MaxAsks is how often the model may have been asked in the turn at the
+	// most, retries and probes too; 0 is not checked. For seats that are Counters.
+	MaxAsks int
+	// RetryAfter is when the provider says that it may be asked again.
+	RetryAfter time.Duration
+	// Dead are words of command lines: soon after the turn no process has one.
+	Dead []string
+}
+
+// ChangeWant is a change of a file.
+type ChangeWant struct {
+	Path string // in the conversation's directory
+	Kind string
+	Diff []string // lines of the unified diff, with their sign; nil: it may be without one
+}
+
+// SubagentWant is a sub-agent that was started and ended.
+type SubagentWant struct {
+	Text   string // part of its deltas or its result
+	Output string // part of the result of a tool that it ran; "" is none
 }
 
 // ToolWant is a call of the agent's own tool.

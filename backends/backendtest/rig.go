@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -30,6 +31,39 @@ type Rig struct {
 	// Keeps names functions ("(*Supervisor).reap") whose goroutines may outlive
 	// a case.
 	Keeps []string
+
+	// Parallel is how many cases are played at once; 0 and 1: one after
+	// another, each checked for goroutines that it left.
+	Parallel int
+	// Share says that cases which need no backend of their own share one.
+	Share bool
+	// Models are two models of its vendor, Efforts two words for how much to
+	// think, less first.
+	Models, Efforts [2]string
+	// Natives are the agent's own tools, all that its model is offered: each
+	// with an input that would do something harmless. InDir stands for the
+	// conversation's directory.
+	Natives []NativeTool
+	// Clash is the name of one of them, which a tool of the host has too.
+	Clash string
+	// LoggedOut makes a backend that finds no key and no login.
+	LoggedOut func(testing.TB) backends.Backend
+	// Copy makes a backend on a copy of the agent home of one that was closed;
+	// the session must not be found in the original.
+	Copy func(testing.TB, backends.Backend) backends.Backend
+	// Table is the file that the results are compared with, testdata/table.json
+	// for example; "" is none.
+	Table string
+}
+
+// NativeTool is one of the agent's own tools.
+type NativeTool struct {
+	Name  string
+	Input json.RawMessage
+	// Unasked says why the host is not asked for it; "" is that it is.
+	Unasked string
+	// Files are there before, as Turn.Files.
+	Files map[string]string
 }
 
 // Seat is the place of one conversation. The suite uses it from one goroutine.
@@ -57,6 +91,26 @@ type Starter interface {
 	Starts() int
 }
 
+// Viewer is a Seat that can see what its model was asked for.
+type Viewer interface {
+	// Seen is how the agent's main model was last asked.
+	Seen() Seen
+}
+
+// Seen is what a request to the model says beside its messages.
+type Seen struct {
+	Model, Effort string
+	Tools         []string // the host's, by the host's names
+	Natives       []string // all others
+}
+
+// Counter is a Seat that counts the requests to its model.
+type Counter interface {
+	// Asks is how many came since the last Arrange, of any kind, also ones
+	// that were refused, as far as they can be seen.
+	Asks() int
+}
+
 // Waiter is a Seat that can see when its model is asked.
 type Waiter interface {
 	// Asked returns when the model was asked since the last Arrange.
@@ -71,13 +125,13 @@ func (r Rig) lacks(c Case, can backends.Capabilities) string {
 	has := map[Need]bool{
 		NeedReasoning: can.Reasoning, NeedTools: can.Tools, NeedPermissions: can.Permissions,
 		NeedQuestions: can.Questions, NeedImages: can.Images, NeedResume: can.Resume,
-		NeedProcess: true, NeedLines: true,
+		NeedSchema: can.Schema, NeedSteer: can.Steer, NeedCompact: can.Compact,
 	}
 	for _, need := range c.Needs {
 		if why := r.Lacks[need]; why != "" {
 			return string(need) + ": " + why
 		}
-		if !has[need] {
+		if can, known := has[need]; known && !can {
 			return string(need) + ": the backend says that it has none"
 		}
 	}

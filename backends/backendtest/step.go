@@ -37,6 +37,68 @@ type Step struct {
 	Repeat     int           `json:"repeat,omitempty"`
 	Steps      []Step        `json:"steps,omitempty"`
 	Noise      Noise         `json:"noise,omitempty"` // only with NeedLines
+
+	Native     *Native         `json:"native,omitempty"`
+	Change     *Change         `json:"change,omitempty"`
+	Subagent   *Subagent       `json:"subagent,omitempty"`
+	Background *Background     `json:"background,omitempty"`
+	Compact    *Compact        `json:"compact,omitempty"`
+	Full       bool            `json:"full,omitempty"`   // the next answer of the model says that its context is nearly full
+	Output     json.RawMessage `json:"output,omitempty"` // the answer to Settings.Schema, said as its JSON text
+	Cut        *Cut            `json:"cut,omitempty"`
+	// Refused says that the model's address refuses connections, for the whole
+	// case: a seat sees it in its Case, by Case.Uses.
+	Refused bool `json:"refused,omitempty"`
+}
+
+// Native is a call of one of the agent's own tools under the agent's own name
+// of it and with its own input, as Rig.Natives lists them.
+type Native struct {
+	Tool  string          `json:"tool"`
+	Input json.RawMessage `json:"input,omitempty"`
+}
+
+// Change is a change of a file by the agent's own tool for it, in the
+// conversation's directory. A rig whose agent has no tool for a Kind says so
+// in Rig.Skip.
+type Change struct {
+	Kind string `json:"kind"`           // create, edit, delete, move
+	Path string `json:"path"`           // absolute; the suite has put the directory in
+	To   string `json:"to,omitempty"`   // move: the new path
+	Text string `json:"text,omitempty"` // create: all of it
+	Old  string `json:"old,omitempty"`  // edit: a line that is replaced; also move and delete: what is in the file
+	New  string `json:"new,omitempty"`  // edit: by this line
+}
+
+// Subagent is a call of the agent's own tool that has another agent do a task
+// and waits for it. The sub-agent runs Command, if there is one, and says Text.
+type Subagent struct {
+	Task    string `json:"task"`
+	Command string `json:"command,omitempty"`
+	Output  string `json:"output,omitempty"` // part of the command's
+	Text    string `json:"text"`
+}
+
+// Background is a command of the agent's own shell that runs on while the
+// model goes on: the call returns at once. With Done, the agent hears that it
+// has ended and its model is asked again; the steps after it are that answer.
+type Background struct {
+	Command string `json:"command"`
+	MS      int    `json:"ms,omitempty"` // how long it runs, for an agent without a shell
+	Done    bool   `json:"done,omitempty"`
+}
+
+// Compact is the model's answer where the agent has its memory summed up: on
+// request (Turn.Compact), or by itself, since the model said that its context
+// was nearly full (Step.Full in the turn before).
+type Compact struct {
+	Summary string `json:"summary"`
+	Auto    bool   `json:"auto,omitempty"`
+}
+
+// Cut is a model stream that breaks each time it is asked for, after Text.
+type Cut struct {
+	Text string `json:"text"`
 }
 
 // Tool is a call of the agent's own tool that asks nobody.
@@ -78,13 +140,15 @@ type Flood struct {
 // Retry is a model stream that breaks in the middle of a message, which then
 // comes again whole.
 type Retry struct {
-	Text string `json:"text"`
+	Text      string `json:"text,omitempty"`
+	Reasoning string `json:"reasoning,omitempty"` // it breaks in a block of reasoning instead; both then come
 }
 
 // Error is a failure of the model that is not cured by trying again.
 type Error struct {
-	Message string `json:"message,omitempty"`
-	Type    string `json:"error_type"`
+	Message     string  `json:"message,omitempty"`
+	Type        string  `json:"error_type"`
+	RetryAfterS float64 `json:"retry_after_s,omitempty"` // what the provider says
 }
 
 // Crash is the death of the agent's process. A rig whose agent can't be made
