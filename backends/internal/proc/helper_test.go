@@ -42,7 +42,7 @@ func supervisor(t *testing.T) (testSupervisor, string) {
 	t.Helper()
 	state := t.TempDir()
 	id := fmt.Sprintf("T%d-%d", os.Getpid(), time.Now().UnixNano())
-	s := testSupervisor{proc.New(proc.Options{StateDir: state, ServerID: id}), id}
+	s := testSupervisor{proc.New(proc.Options{StateDir: state, ServerID: id, Starter: starter(t)}), id}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
@@ -53,9 +53,15 @@ func supervisor(t *testing.T) (testSupervisor, string) {
 	return s, state
 }
 
+// starter makes what supervisors start children with; nil: they do themselves.
+var starter = func(*testing.T) proc.Starter { return nil }
+
+// program is what children run: this test binary, or a copy of it.
+var program = os.Args[0]
+
 // self makes cmd one that runs a body of childBodies.
 func (s testSupervisor) self(body string, cmd proc.Command) proc.Command {
-	cmd.Name, cmd.Path = body, os.Args[0]
+	cmd.Name, cmd.Path = body, program
 	cmd.Env = append(s.Environ(map[string]string{
 		childVar: body, "GOCOVERDIR": os.TempDir(), "GORACE": "atexit_sleep_ms=0",
 	}), cmd.Env...)

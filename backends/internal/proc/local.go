@@ -9,7 +9,10 @@ import (
 
 // local is the Starter that starts children of this process.
 type local struct {
-	thread thread
+	thread  thread
+	user    *User    // nil: this process's
+	sweeper []string // a program that sweeps in our place; nil: we do
+	orphans *Orphans // told of every start; nil: nobody reaps strangers
 
 	mu    sync.Mutex
 	procs map[ID]*os.Process // started, not reaped
@@ -21,6 +24,24 @@ type local struct {
 // other end of one that does not. An io.Closer: it ends its thread.
 func NewLocal() Starter {
 	return &local{procs: map[ID]*os.Process{}, ended: map[ID]Status{}, kin: map[ID][]ID{}}
+}
+
+// User is whom children run as.
+type User struct {
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups,omitempty"`
+}
+
+// NewLocalAs is NewLocal for a process that may change its user (root, or with
+// CAP_SETUID, CAP_SETGID and CAP_KILL): children run as u. Only u can read the
+// marks of its processes, so that Sweep runs sweeper, a program that calls
+// SweepMain, as u too. orphans is told of every start; nil where this is not
+// process 1. Linux only.
+func NewLocalAs(u User, sweeper []string, orphans *Orphans) Starter {
+	l := NewLocal().(*local)
+	l.user, l.sweeper, l.orphans = &u, sweeper, orphans
+	return l
 }
 
 // Close ends the thread that starts children.
@@ -38,7 +59,15 @@ func (l *local) Start(spec Spec, files []*os.File) (ID, error) {
 }
 
 func (l *local) start(spec Spec, files []*os.File) (ID, error) {
-	p, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: files, Sys: attributes()})
+	var p *os.Process
+	err := l.orphans.Start(func() (int, error) {
+		var err error
+		p, err = os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: files, Sys: attributes(l.user)})
+		if err != nil {
+			return 0, err
+		}
+		return p.Pid, nil
+	})
 	if err != nil {
 		var path *os.PathError
 		if errors.As(err, &path) {
@@ -99,7 +128,7 @@ func (l *local) Wait(id ID) error {
 		return nil
 	}
 	// Without a wait that leaves the process alone it is reaped here.
-	status, err := reap(p)
+	status, err := l.reap(p)
 	l.mu.Lock()
 	delete(l.procs, id)
 	l.ended[id] = status
@@ -118,11 +147,12 @@ func (l *local) Reap(id ID) (Status, error) {
 	if p == nil {
 		return status, nil
 	}
-	return reap(p)
+	return l.reap(p)
 }
 
-func reap(p *os.Process) (Status, error) {
+func (l *local) reap(p *os.Process) (Status, error) {
 	state, err := p.Wait()
+	l.orphans.Reaped(p.Pid)
 	if err != nil {
 		return Status{Code: -1}, err
 	}

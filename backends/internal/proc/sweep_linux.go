@@ -20,13 +20,24 @@ const maxUnsettled = 10
 // while we look leaves a child that we have not listed. So it looks until a
 // look finds nothing and is settled (see look).
 func (l *local) Sweep(ctx context.Context, t Target) error {
-	known := map[int]uint64{}
+	leaders := t.IDs
 	l.mu.Lock()
-	for _, id := range t.IDs {
-		known[id.PID] = id.Start // if dead, then before we began
+	for _, id := range leaders {
 		t.IDs = append(t.IDs, l.kin[id]...)
 	}
 	l.mu.Unlock()
+	if l.sweeper != nil {
+		return l.sweepAsUser(ctx, t)
+	}
+	return sweep(ctx, t, leaders)
+}
+
+// sweep looks and kills; the leaders, if dead, were so before it began.
+func sweep(ctx context.Context, t Target, leaders []ID) error {
+	known := map[int]uint64{}
+	for _, id := range leaders {
+		known[id.PID] = id.Start
+	}
 	var left []int
 	doubts := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {

@@ -5,4 +5,4 @@ package proc
 import "syscall"
 
 // attributes of every child. The kernel does not end it when the server dies.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+func attributes(*User) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -16,8 +16,12 @@ import (
 // password fails at once instead of stopping on, or reading from, the
 // terminal of whoever started the server; and the session is one more thing
 // by which the sweep finds what left the group.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+func attributes(u *User) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if u != nil {
+		a.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+	}
+	return a
 }
 
 // waitEnded blocks until the process has ended, and leaves it to be reaped.

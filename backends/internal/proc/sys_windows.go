@@ -6,7 +6,7 @@ import (
 )
 
 // attributes of every child. The kernel does not end it when the server dies.
-func attributes() *syscall.SysProcAttr {
+func attributes(*User) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
