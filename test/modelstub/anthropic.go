@@ -39,7 +39,9 @@ func messageJSON(rp reply, content, stop string, u anthropicUsage) string {
 		quote(rp.id), quote(rp.model), content, stop, u.Input, u.CacheWrite, u.CacheRead, u.CacheWrite, u.Output)
 }
 
-func (anthropic) stream(w *bufio.Writer) renderer { return &anthropicStream{w: w} }
+func (anthropic) prefixes() (reply, call string) { return "msg", "toolu" }
+
+func (anthropic) stream(w *bufio.Writer, _ *Request) renderer { return &anthropicStream{w: w} }
 
 func (anthropic) whole(rp reply, cs []content) []byte {
 	blocks := make([]json.RawMessage, 0, len(cs))
@@ -61,6 +63,9 @@ func contentJSON(c content, text string, whole bool) string {
 		}
 		return fmt.Sprintf(`{"type":"thinking","thinking":%s,"signature":%s}`, quote(text), quote(sig))
 	case kindTool:
+		if c.custom && whole {
+			text = `{"input":` + quote(text) + `}`
+		}
 		if text == "" || !json.Valid([]byte(text)) {
 			text = "{}"
 		}
@@ -90,7 +95,10 @@ var anthropicErrors = map[int][2]string{
 	529:                              {"overloaded_error", "Overloaded"},
 }
 
-func (anthropic) failure(f Failure, id string) []byte {
+func (anthropic) failure(f Failure, id string) (int, []byte) {
+	if f.Body != "" {
+		return f.Status, []byte(f.Body)
+	}
 	usual, ok := anthropicErrors[f.Status]
 	if !ok {
 		usual = [2]string{"api_error", http.StatusText(f.Status)}
@@ -101,7 +109,7 @@ func (anthropic) failure(f Failure, id string) []byte {
 	if f.Message != "" {
 		usual[1] = f.Message
 	}
-	return fmt.Appendf(nil, `{"type":"error","error":{"type":%s,"message":%s},"request_id":%s}`,
+	return f.Status, fmt.Appendf(nil, `{"type":"error","error":{"type":%s,"message":%s},"request_id":%s}`,
 		quote(usual[0]), quote(usual[1]), quote(id))
 }
 
@@ -110,6 +118,7 @@ func (anthropic) failure(f Failure, id string) []byte {
 type anthropicStream struct {
 	w      *bufio.Writer
 	pinged bool
+	custom bool // the open block is a freeform tool's
 }
 
 func (s *anthropicStream) event(name, data string) {
@@ -131,6 +140,10 @@ func (s *anthropicStream) open(i int, c content) {
 	if c.kind == kindTool { // and sends an empty piece of input first
 		s.delta(i, kindTool, "")
 	}
+	if c.kind == kindTool && c.custom {
+		s.delta(i, kindTool, `{"input":"`)
+		s.custom = true
+	}
 }
 
 var deltaKinds = map[blockKind][2]string{
@@ -142,16 +155,18 @@ var deltaKinds = map[blockKind][2]string{
 func (s *anthropicStream) delta(i int, k blockKind, text string) {
 	names := deltaKinds[k]
 	_, _ = fmt.Fprintf(s.w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":\"%s\",\"%s\":\"", i, names[0], names[1])
-	for text != "" { // in pieces: a delta of 64 MiB must not be copied around whole
-		n := runes(text, 64<<10)
-		js := quote(text[:n])
-		_, _ = s.w.WriteString(js[1 : len(js)-1])
-		text = text[n:]
+	if s.custom && text != "" { // inside a string that is inside the input
+		text = inString(text)
 	}
+	writeQuoted(s.w, text)
 	_, _ = s.w.WriteString("\"}}\n\n")
 }
 
 func (s *anthropicStream) shut(i int, c content, _ func() string) {
+	if s.custom {
+		s.custom = false
+		s.delta(i, kindTool, `"}`)
+	}
 	if c.kind == kindThinking {
 		s.event("content_block_delta", fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"signature_delta","signature":%s}}`,
 			i, quote(signature)))
@@ -166,7 +181,8 @@ func (s *anthropicStream) end(rp reply) {
 }
 
 func (s *anthropicStream) fail(f Failure, id string) {
-	s.event("error", string(anthropic{}.failure(f, id)))
+	_, body := anthropic{}.failure(f, id)
+	s.event("error", oneLine(string(body)))
 }
 
 // quote is s as a JSON string, with no more escapes than needed.

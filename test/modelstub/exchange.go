@@ -14,12 +14,14 @@ import (
 type dialect interface {
 	// parse fills in what the body says; a body that cannot be read leaves KindOther.
 	parse(*Request)
-	// stream puts a reply on w, piece by piece.
-	stream(w *bufio.Writer) renderer
+	// prefixes are those of the ids of replies and of tool calls.
+	prefixes() (reply, call string)
+	// stream puts the reply to r on w, piece by piece.
+	stream(w *bufio.Writer, r *Request) renderer
 	// whole is a reply in one piece.
 	whole(reply, []content) []byte
-	// failure is the body of an HTTP error.
-	failure(Failure, string) []byte
+	// failure is the status and the body of an HTTP error.
+	failure(Failure, string) (int, []byte)
 	// count answers the request to count tokens.
 	count(*Request) []byte
 }
@@ -43,9 +45,10 @@ type reply struct {
 
 // content is a block of a message.
 type content struct {
-	kind           blockKind
-	id, name, text string
-	raw            []byte
+	kind                             blockKind
+	id, name, namespace, phase, text string
+	custom                           bool // a freeform tool
+	raw                              []byte
 }
 
 // exchange answers one request.
@@ -64,11 +67,15 @@ var (
 )
 
 func (x *exchange) serve(path string) {
-	base, counts := strings.CutSuffix(path, "/count_tokens")
-	d, ok := dialects[base]
+	base, counts := path, false
+	for _, suffix := range []string{"/count_tokens", "/input_tokens"} {
+		if b, ok := strings.CutSuffix(path, suffix); ok {
+			base, counts = b, true
+		}
+	}
+	d, ok := dialects["/"+strings.TrimPrefix(strings.TrimPrefix(base, "/"), "v1/")]
 	if !ok || x.r.Method != http.MethodPost {
-		x.sc.record(x.req)
-		http.NotFound(x.w, x.r)
+		x.other(base)
 		return
 	}
 	x.d, x.id = d, x.sc.id("req")
@@ -85,6 +92,23 @@ func (x *exchange) serve(path string) {
 	}
 	x.sc.record(x.req)
 	x.answer()
+}
+
+// other answers what is no request to a model.
+func (x *exchange) other(path string) {
+	models := x.r.Method == http.MethodGet && (path == "/models" || path == "/v1/models")
+	if models {
+		x.req.Kind = KindModels
+	}
+	x.sc.record(x.req)
+	switch {
+	case models:
+		x.json(http.StatusOK, openaiModels())
+	case x.r.Header.Get("Upgrade") != "": // a WebSocket: the client goes back to HTTP
+		http.Error(x.w, "no WebSockets here", http.StatusUpgradeRequired)
+	default:
+		http.NotFound(x.w, x.r)
+	}
 }
 
 // answer is for requests that use up no turn.
@@ -120,7 +144,8 @@ func (x *exchange) whole(t Turn) {
 }
 
 func (x *exchange) reply(t Turn) reply {
-	rp := reply{id: x.sc.id("msg"), model: x.req.Model, stop: t.StopReason, usage: x.sc.usage(x.req, t)}
+	prefix, _ := x.d.prefixes()
+	rp := reply{id: x.sc.id(prefix), model: x.req.Model, stop: t.StopReason, usage: x.sc.usage(x.req, t)}
 	if rp.stop == "" {
 		rp.stop = "end_turn"
 		for _, b := range t.Blocks {
@@ -134,9 +159,10 @@ func (x *exchange) reply(t Turn) reply {
 
 // content is a block with nothing said yet.
 func (x *exchange) content(b Block) content {
-	c := content{kind: b.kind, id: b.id, name: b.name, raw: b.raw}
+	c := content{kind: b.kind, id: b.id, name: b.name, raw: b.raw, namespace: b.namespace, phase: b.phase, custom: b.custom}
 	if c.kind == kindTool && c.id == "" {
-		c.id = x.sc.id("toolu")
+		_, prefix := x.d.prefixes()
+		c.id = x.sc.id(prefix)
 	}
 	return c
 }
@@ -155,7 +181,8 @@ func (x *exchange) fail(f Failure) {
 	if f.RetryAfter > 0 {
 		x.w.Header().Set("Retry-After", seconds(f.RetryAfter))
 	}
-	x.json(f.Status, x.d.failure(f, x.id))
+	status, body := x.d.failure(f, x.id)
+	x.json(status, body)
 }
 
 // wait blocks until c, the end of the request or the end of the server. A nil

@@ -33,7 +33,7 @@ func (x *exchange) play(t Turn) {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Request-Id", x.id)
 	p := &player{exchange: x, buf: bufio.NewWriterSize(x.w, 64<<10)}
-	p.out = x.d.stream(p.buf)
+	p.out = x.d.stream(p.buf, x.req)
 	rp := x.reply(t)
 	p.out.begin(rp)
 	if p.blocks(t.Blocks) != nil {
@@ -181,7 +181,7 @@ func (b Block) fill(pc piece, r *Request) string {
 	if pc.repeat > 0 {
 		return strings.Repeat(pc.text, pc.repeat)
 	}
-	if b.kind == kindTool {
+	if b.kind == kindTool && !b.custom {
 		return r.expand(pc.text, inString)
 	}
 	return r.expand(pc.text, nil)

@@ -18,6 +18,8 @@ const (
 	KindProbe Kind = "probe"
 	// KindCount is a request to count tokens.
 	KindCount Kind = "count"
+	// KindModels is a request for the list of models.
+	KindModels Kind = "models"
 	// KindRejected is a request without the scenario's key.
 	KindRejected Kind = "rejected"
 	// KindOther is a path that the server does not know, or a body that it cannot read.
@@ -35,15 +37,19 @@ type Request struct {
 	Model     string
 	MaxTokens int
 	Stream    bool
-	System    string // its text blocks, joined by blank lines
-	Messages  []Message
+	System    string    // all texts of the system or developer, joined by blank lines
+	Messages  []Message // OpenAI's system and developer messages too, in their places
 	Tools     []ToolSpec
+
+	usage bool // a chat asks for the usage at its end
 }
 
 // ToolSpec is the description of one tool in a request.
 type ToolSpec struct {
 	Name, Description string
-	Schema            json.RawMessage
+	Namespace         string          // of OpenAI's grouped tools
+	Custom            bool            // freeform: Schema is its grammar
+	Schema            json.RawMessage // JSON Schema of the input
 }
 
 // Message is one message of a request.
@@ -54,11 +60,12 @@ type Message struct {
 
 // Part is a piece of a message, or of a tool's result.
 type Part struct {
-	Type      string // text, thinking, image, tool_use, tool_result, or what the API calls it
-	Text      string // text and thinking; the joined text of a tool_result
-	ID        string // of a tool_use, or the tool_use that a tool_result answers
-	Name      string // of a tool_use
-	Input     json.RawMessage
+	Type      string          // text, thinking, image, tool_use, tool_result, or what the API calls it
+	Text      string          // text and thinking; the joined text of a tool_result
+	ID        string          // of a tool_use, or the tool_use that a tool_result answers
+	Name      string          // of a tool_use, or of a file
+	Namespace string          // of a tool_use
+	Input     json.RawMessage // of a freeform tool: a JSON string
 	IsError   bool
 	MediaType string // of an image
 	Data      string // of an image: base64
@@ -66,8 +73,7 @@ type Part struct {
 	Raw       json.RawMessage
 }
 
-// Prompt is the last text of the user: what the agent itself adds as
-// <system-reminder> does not count.
+// Prompt is the last text of the user, without what agents themselves add to it.
 func (r *Request) Prompt() string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		m := r.Messages[i]
@@ -75,13 +81,33 @@ func (r *Request) Prompt() string {
 			continue
 		}
 		for j := len(m.Parts) - 1; j >= 0; j-- {
-			p := m.Parts[j]
-			if p.Type == "text" && !strings.HasPrefix(strings.TrimSpace(p.Text), "<system-reminder>") {
-				return p.Text
+			if p := m.Parts[j]; p.Type == "text" && !added(p.Text) {
+				return undated(p.Text)
 			}
 		}
 	}
 	return ""
+}
+
+// added tells whether an agent wrote a user's text by itself.
+func added(s string) bool {
+	s = strings.TrimSpace(s)
+	for _, by := range []string{"<system-reminder>", "<environment_context>", "<user_instructions>", "# AGENTS.md instructions"} {
+		if strings.HasPrefix(s, by) {
+			return true
+		}
+	}
+	return false
+}
+
+// undated is a prompt without the date that Copilot puts before it.
+func undated(s string) string {
+	if rest, ok := strings.CutPrefix(s, "<current_datetime>"); ok {
+		if _, rest, ok = strings.Cut(rest, "</current_datetime>"); ok {
+			return strings.TrimPrefix(rest, "\n\n")
+		}
+	}
+	return s
 }
 
 // ToolResults are the tool results of the last message that has any.

@@ -34,6 +34,9 @@ func newScenario(s *Server, name string, turns []Turn) *Scenario {
 	}
 }
 
+// V1 is the base URL for agents that want the version in it: Codex, Copilot.
+func (sc *Scenario) V1() string { return sc.BaseURL() + "/v1" }
+
 // BaseURL is what an agent takes as its provider's address.
 func (sc *Scenario) BaseURL() string { return sc.srv.URL() + "/" + sc.name }
 
@@ -228,5 +231,5 @@ func (sc *Scenario) usage(r *Request, t Turn) Usage {
 }
 
 func (sc *Scenario) authorized(h http.Header) bool {
-	return sc.key == "" || h.Get("X-Api-Key") == sc.key || h.Get("Authorization") == "Bearer "+sc.key
+	return sc.key == "" || h.Get("X-Api-Key") == sc.key || h.Get("Api-Key") == sc.key || h.Get("Authorization") == "Bearer "+sc.key
 }

@@ -33,10 +33,23 @@ type Usage struct {
 type Failure struct {
 	Status     int           // HTTP status; of an error event it is only used to name the type
 	Type       string        // "": the provider's own for Status
+	Code       string        // OpenAI's code; "": Type, else its own for Status
 	Message    string        // "": a plausible one
+	Body       string        // JSON in the place of the usual body
 	RetryAfter time.Duration // 0: no header
 	Header     http.Header   // further headers
+
+	means meaning // what each API says in its own way
 }
+
+// meaning is a failure that is more than a status.
+type meaning int
+
+const (
+	meansStatus meaning = iota
+	meansContext
+	meansCredit
+)
 
 // A Turn answers one model request. The zero Turn is an empty reply.
 type Turn struct {
@@ -65,14 +78,20 @@ func RateLimited(d time.Duration) Turn {
 	return Turn{Fail: &Failure{Status: http.StatusTooManyRequests, RetryAfter: d}}
 }
 
-// ContextTooLong is the 400 for a prompt that does not fit the model.
+// Overloaded is the answer of a provider that has too much to do: 529, or
+// OpenAI's 503.
+func Overloaded() Turn { return Fail(529) }
+
+// ContextTooLong is the error for a prompt that does not fit the model.
 func ContextTooLong() Turn {
-	return Turn{Fail: &Failure{Status: http.StatusBadRequest, Message: "prompt is too long: 1048999 tokens > 1000000 maximum"}}
+	return Turn{Fail: &Failure{means: meansContext, Status: http.StatusBadRequest, Message: "prompt is too long: 1048999 tokens > 1000000 maximum"}}
 }
 
-// NoCredit is the 400 for an account without money.
+// NoCredit is the error for an account without money: Anthropic's 400, OpenAI's
+// 429 of type insufficient_quota.
 func NoCredit() Turn {
 	return Turn{Fail: &Failure{
+		means:   meansCredit,
 		Status:  http.StatusBadRequest,
 		Message: "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits.",
 	}}
@@ -98,7 +117,9 @@ func (t Turn) ahead(o op) Turn {
 // Uses sets the usage.
 func (t Turn) Uses(u Usage) Turn { t.Usage = &u; return t }
 
-// Stops sets the stop reason: max_tokens, refusal, stop_sequence, …
+// Stops sets the stop reason in Anthropic's words: max_tokens, refusal,
+// stop_sequence, … OpenAI's APIs say theirs: length or incomplete, a refusal in
+// the place of the text. content_filter is one that only they have.
 func (t Turn) Stops(reason string) Turn { t.StopReason = reason; return t }
 
 // Times lets the turn answer n requests instead of one.
@@ -130,13 +151,15 @@ const (
 // A Block is one content block of a reply, or something that happens between
 // two blocks. Its methods return a changed copy.
 type Block struct {
-	kind     blockKind
-	pieces   []piece
-	id, name string
-	bad      bool // a tool's input that need not be JSON
-	raw      json.RawMessage
-	chunk    int
-	delay    time.Duration
+	kind             blockKind
+	pieces           []piece
+	id, name         string
+	bad              bool // a tool's input that need not be JSON
+	custom           bool // a freeform tool
+	namespace, phase string
+	raw              json.RawMessage
+	chunk            int
+	delay            time.Duration
 }
 
 // piece is text, or something that happens between two deltas.
@@ -200,15 +223,28 @@ func BadTool(name, input string) Block {
 	return Block{kind: kindTool, name: name, bad: true}.Add(input)
 }
 
-// Raw is a content block given as JSON, for types that the script does not know.
+// Custom calls a freeform tool of OpenAI's, like apply_patch, with a text.
+// Anthropic has none: there it is a call with the text as its "input".
+func Custom(name, input string) Block {
+	return Block{kind: kindTool, name: name, bad: true, custom: true}.Add(input)
+}
+
+// Raw is a content block (Responses: an item; Chat Completions: a delta) given
+// as JSON, for types that the script does not know.
 func Raw(js string) Block { return Block{kind: kindRaw, raw: json.RawMessage(js)} }
 
 // Control has no content: what happens to it happens between two blocks.
 func Control() Block { return Block{} }
 
-// ID sets a tool call's id. Otherwise ids are toolu_stub_0001 and so on, and
-// repeat in each scenario.
+// ID sets a tool call's id. Otherwise ids are toolu_stub_0001 (OpenAI:
+// call_stub_0001) and so on, and repeat in each scenario.
 func (b Block) ID(id string) Block { b.id = id; return b }
+
+// Namespace sets the group of tools that a called tool is in (Responses only).
+func (b Block) Namespace(name string) Block { b.namespace = name; return b }
+
+// Phase sets what a text is, commentary or final_answer (Responses only).
+func (b Block) Phase(phase string) Block { b.phase = phase; return b }
 
 // Chunk sets how many bytes a delta has at most; characters are never split.
 func (b Block) Chunk(n int) Block { b.chunk = n; return b }

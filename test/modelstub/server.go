@@ -1,6 +1,8 @@
 package modelstub
 
 import (
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -64,9 +66,12 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// dialects are the APIs by the path below a scenario.
+// dialects are the APIs by the path below a scenario, which may have a /v1 in
+// front: some agents want it in the base URL, some add it.
 var dialects = map[string]dialect{
-	"/v1/messages": anthropic{},
+	"/messages":         anthropic{},
+	"/responses":        responses{},
+	"/chat/completions": chat{},
 }
 
 // ServeHTTP answers one request.
@@ -87,7 +92,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	sc.enter()
 	defer sc.leave()
-	body, err := io.ReadAll(r.Body)
+	body, err := readBody(r)
+	if errors.Is(err, errEncoding) {
+		http.Error(w, err.Error(), http.StatusUnsupportedMediaType)
+		return
+	}
 	if err != nil {
 		return // the client has gone
 	}
@@ -97,4 +106,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := &exchange{sc: sc, req: req, w: w, r: r}
 	x.serve("/" + path)
+}
+
+var errEncoding = errors.New("modelstub: the body's Content-Encoding is not known here, or is not what the body has")
+
+// readBody reads what the client said, unpacked.
+func readBody(r *http.Request) ([]byte, error) {
+	switch r.Header.Get("Content-Encoding") {
+	case "", "identity":
+		return io.ReadAll(r.Body)
+	case "gzip":
+		zr, err := gzip.NewReader(r.Body)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errEncoding, err)
+		}
+		return io.ReadAll(zr)
+	}
+	return nil, errEncoding
 }
