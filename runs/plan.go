@@ -24,14 +24,7 @@ type plan struct {
 func (m *Manager) plan(l *live, hist []history.Message, fresh bool) plan {
 	stored := l.conv.stored()
 	p := plan{session: stored.Session}
-	switch {
-	case stored.Session.Zero():
-		p.Decision = history.Decision{Mode: history.New, Reason: "the conversation has no session yet", Tell: hist}
-	case fresh:
-		p.Decision = history.Decision{Mode: history.New, Reason: "a new session was asked for, or the old one cannot go on", Tell: hist}
-	default:
-		p.Decision = history.Compare(stored.Record, hist, l.accepted)
-	}
+	p.Decision = m.decide(l, stored, hist, fresh)
 	if p.Mode == history.New {
 		p.session = backends.Session{}
 	}

@@ -21,6 +21,9 @@ const (
 type Spec struct {
 	ContextID string
 	Messages  []history.Message
+	// Earlier, for hosts that send only what is new, gives what was before
+	// Messages in the context. It is called where the agent must be told.
+	Earlier func() []history.Message
 
 	TaskID   string          // client-made; makes the start idempotent
 	BodyHash string          // of the request, for the same
