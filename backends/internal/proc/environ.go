@@ -19,7 +19,7 @@ var inherited = []string{
 }
 
 // Environ is the environment of an agent: what it may inherit, and extra,
-// which wins. Names that cannot be names are left out.
+// which wins, after what Options.Env says. Names that cannot be names are left out.
 func (s *Supervisor) Environ(extra map[string]string) []string {
 	env := map[string]string{}
 	for _, kv := range os.Environ() {
@@ -28,6 +28,7 @@ func (s *Supervisor) Environ(extra map[string]string) []string {
 			env[name] = value
 		}
 	}
+	maps.Copy(env, s.env)
 	maps.Copy(env, extra)
 	out := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {

@@ -33,6 +33,11 @@ type Options struct {
 	Logger   *slog.Logger // nil: none
 	Inherit  []string     // further variables that agents inherit; a trailing * is a prefix
 	Starter  Starter      // nil: children are started by this process
+	// Env is added to what agents inherit.
+	Env map[string]string
+	// Group is one that this process and the agents' user are in, for files
+	// that pass between them; 0: they are the same user.
+	Group int
 }
 
 // Supervisor starts children and sees to their end. There is one per server;
@@ -42,6 +47,8 @@ type Supervisor struct {
 	records records
 	starter Starter
 	inherit []string
+	env     map[string]string
+	group   int
 	log     *slog.Logger
 
 	mu       sync.Mutex
@@ -52,7 +59,7 @@ type Supervisor struct {
 
 // New makes a Supervisor. It starts nothing.
 func New(o Options) *Supervisor {
-	s := &Supervisor{id: o.ServerID, starter: o.Starter, inherit: o.Inherit, log: o.Logger, children: map[*Child]struct{}{}}
+	s := &Supervisor{id: o.ServerID, starter: o.Starter, inherit: o.Inherit, env: o.Env, group: o.Group, log: o.Logger, children: map[*Child]struct{}{}}
 	if s.id == "" {
 		s.id = ulid.Make().String()
 	}

@@ -201,6 +201,11 @@ func openPipes(secrets int) (pipes, error) {
 			closeAll(p.theirs)
 			return pipes{}, err
 		}
+		if i > 2 {
+			// Children open it again by its name in /dev/fd, which asks for
+			// more than having it: it is this user's, and they may be another.
+			_ = r.Chmod(0o444)
+		}
 		if i == 1 || i == 2 {
 			r, w = w, r // the child writes these
 		}
