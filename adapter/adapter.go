@@ -35,6 +35,8 @@ type Options struct {
 	// Hosts are names, beside localhost and host.docker.internal, that a
 	// request over loopback may be addressed to; "*" is any.
 	Hosts []string
+	// Mounts are the paths that other rooms serve.
+	Mounts []Mount
 
 	Version string          // of innerd, for /health and the agent card
 	Ready   func() []string // why the server is not ready; nil or no reasons: it is

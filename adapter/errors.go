@@ -36,6 +36,8 @@ type bodyError struct{ err error }
 func (e *bodyError) Error() string { return "the body is not JSON: " + e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
+var errOtherSite error = &refusal{"a page of another site may not call this server"}
+
 // refusal is a request that comes from where it should not.
 type refusal struct{ why string }
 

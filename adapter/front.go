@@ -17,9 +17,13 @@ func (s *Server) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A deadline of the request before, on the same connection, is over.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-		w.Header().Set("A2A-Version", api.Version)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		r = withoutTrailingSlash(r)
+		if m := s.mountOf(r.URL.Path); m != nil {
+			s.serveMount(m, w, r, crossOrigin)
+			return
+		}
+		w.Header().Set("A2A-Version", api.Version)
 		if v := strings.TrimSpace(r.Header.Get("A2A-Version")); v != "" && !slices.Contains(api.SupportedVersions(), v) {
 			s.refuseVersion(w, v)
 			return
@@ -31,7 +35,7 @@ func (s *Server) front(next http.Handler) http.Handler {
 		// A browser tells where a page comes from that calls; such a page, of
 		// another site, has no business with a server that may be open.
 		if err := crossOrigin.Check(r); err != nil {
-			s.fail(w, r, &refusal{"a page of another site may not call this server"})
+			s.fail(w, r, errOtherSite)
 			return
 		}
 		if r.Method == http.MethodOptions {
