@@ -2,8 +2,8 @@
 // that answers real agents from a script.
 //
 // A script is a list of turns and knows no API: text, thinking, tool calls,
-// holds, cuts, failures. A dialect puts it on the wire; Anthropic Messages is
-// the one there is, OpenAI's APIs join as further dialects. Each scenario has
+// holds, cuts, failures. A dialect puts it on the wire: Anthropic's Messages,
+// OpenAI's Responses and Chat Completions, by the path asked. Each scenario has
 // a path prefix, a key, a script and a record of requests of its own, so that
 // many tests share one server.
 //

@@ -34,6 +34,7 @@ type (
 		Thinking *string         `json:"thinking"`
 		Tool     *jsonTool       `json:"tool_use"`
 		Raw      json.RawMessage `json:"raw"`
+		Phase    string          `json:"phase"`
 		Flood    *struct {
 			Deltas int `json:"deltas"`
 			Bytes  int `json:"bytes"`
@@ -44,10 +45,12 @@ type (
 		jsonStep
 	}
 	jsonTool struct {
-		Name     string          `json:"name"`
-		ID       string          `json:"id"`
-		Input    json.RawMessage `json:"input"`
-		BadInput *string         `json:"bad_input"`
+		Name      string          `json:"name"`
+		Namespace string          `json:"namespace"`
+		ID        string          `json:"id"`
+		Input     json.RawMessage `json:"input"`
+		BadInput  *string         `json:"bad_input"`
+		Freeform  *string         `json:"freeform"`
 	}
 	jsonStep struct {
 		Add     string    `json:"add"`
@@ -62,10 +65,12 @@ type (
 		} `json:"event"`
 	}
 	jsonFail struct {
-		Status      int     `json:"status"`
-		Type        string  `json:"type"`
-		Message     string  `json:"message"`
-		RetryAfterS float64 `json:"retry_after_s"`
+		Status      int             `json:"status"`
+		Type        string          `json:"type"`
+		Code        string          `json:"code"`
+		Message     string          `json:"message"`
+		Body        json.RawMessage `json:"body"`
+		RetryAfterS float64         `json:"retry_after_s"`
 	}
 )
 
@@ -169,7 +174,7 @@ func (j jsonBlock) block(sc *Scenario) (Block, error) {
 	if len(found) == 1 {
 		b = found[0]
 	}
-	b.chunk, b.delay = j.Chunk, milliseconds(j.DelayMS)
+	b.chunk, b.delay, b.phase = j.Chunk, milliseconds(j.DelayMS), j.Phase
 	for i, step := range append([]jsonStep{j.jsonStep}, j.Then...) {
 		var err error
 		if b, err = step.do(sc, b, i == 0); err != nil {
@@ -183,16 +188,21 @@ func (j jsonBlock) block(sc *Scenario) (Block, error) {
 }
 
 func (j jsonTool) block() (Block, error) {
-	switch {
-	case j.Name == "":
+	if j.Name == "" {
 		return Block{}, errors.New("tool_use: name is missing")
-	case j.BadInput != nil:
-		return BadTool(j.Name, *j.BadInput).ID(j.ID), nil
-	case j.Input == nil:
-		return Tool(j.Name, struct{}{}).ID(j.ID), nil
-	default:
-		return Tool(j.Name, j.Input).ID(j.ID), nil
 	}
+	var b Block
+	switch {
+	case j.Freeform != nil:
+		b = Custom(j.Name, *j.Freeform)
+	case j.BadInput != nil:
+		b = BadTool(j.Name, *j.BadInput)
+	case j.Input == nil:
+		b = Tool(j.Name, struct{}{})
+	default:
+		b = Tool(j.Name, j.Input)
+	}
+	return b.ID(j.ID).Namespace(j.Namespace), nil
 }
 
 // do adds what a step says. Steps of their own (not first) say one thing.
@@ -229,7 +239,7 @@ func (j *jsonFail) failure() *Failure {
 	if j == nil {
 		return nil
 	}
-	return &Failure{Status: j.Status, Type: j.Type, Message: j.Message, RetryAfter: time.Duration(j.RetryAfterS * float64(time.Second))}
+	return &Failure{Status: j.Status, Type: j.Type, Code: j.Code, Message: j.Message, Body: string(j.Body), RetryAfter: time.Duration(j.RetryAfterS * float64(time.Second))}
 }
 
 func (j *jsonFail) check(least int) error {

@@ -141,3 +141,20 @@ func TestReadme(t *testing.T) {
 		script(t, stub, js)
 	}
 }
+
+// What only OpenAI's APIs have words for.
+func TestScriptForOpenAI(t *testing.T) {
+	sc := script(t, newStub(t), `{"key":"","turns":[
+		{"blocks":[{"text":"a","phase":"commentary"},{"tool_use":{"name":"apply_patch","freeform":"*** x"}},{"tool_use":{"name":"deep","namespace":"host"}}]},
+		{"fail":{"status":429,"code":"odd"}}, {"fail":{"status":429,"body":{"error":{"code":"own"}}}}]}`)
+	got := hearResponses(t, mustPost(t, sc, "/v1/responses", askResponses).Body)
+	want := []string{"message commentary:a", "custom_tool_call apply_patch call_stub_0001:*** x", "function_call host deep call_stub_0002:{}"}
+	if diff := cmp.Diff(want, got.blocks); diff != "" {
+		t.Error(diff)
+	}
+	for _, code := range []string{`"code":"odd"`, `{"error":{"code":"own"}}`} {
+		if got := body(t, mustPost(t, sc, "/v1/responses", askResponses)); !strings.Contains(got, code) {
+			t.Errorf("%s lacks %s", got, code)
+		}
+	}
+}
