@@ -7,6 +7,7 @@ import (
 
 	"innerd/events/journal"
 	"innerd/runs"
+	"innerd/runs/history"
 	"innerd/toolbridge"
 )
 
@@ -19,6 +20,8 @@ type Runs interface {
 	Delete(owner, id string) error
 	Conversations(owner string) []runs.ConversationInfo
 	CloseConversation(ctx context.Context, owner, id string) (runs.ConversationInfo, error)
+	CompactConversation(ctx context.Context, owner, id string) (runs.ConversationInfo, error)
+	Steer(ctx context.Context, owner, taskID string, msgs []history.Message) (runs.Task, error)
 	Backends(ctx context.Context) []runs.BackendInfo
 	ToolResult(owner, callID string, r toolbridge.Result) toolbridge.Verdict
 	Answer(owner, taskID, requestID string, r toolbridge.Reply) (runs.Task, error)

@@ -12,6 +12,7 @@ import (
 
 	"innerd/adapter/api"
 	"innerd/backends"
+	"innerd/events"
 	"innerd/events/journal"
 	"innerd/runs"
 	"innerd/toolbridge"
@@ -22,7 +23,6 @@ var (
 	errNoRoute      = errors.New("no such endpoint")
 	errNoMethod     = errors.New("this endpoint does not know the method")
 	errTooLarge     = errors.New("the body is too large")
-	errUnsupported  = errors.New("not supported yet")
 	errStarting     = errors.New("the server is still starting")
 	errNoBlob       = errors.New("no such blob")
 	errSlowBody     = errors.New("the body did not arrive")
@@ -60,6 +60,12 @@ func statusOf(err error) (status int, errorType string) {
 	case as[*runs.LimitedError](err):
 		return http.StatusServiceUnavailable, api.ErrRateLimit
 	}
+	// What an agent could not do between or in its turns, never a turn itself:
+	// that is said in its stream.
+	var agent *backends.Error
+	if errors.As(err, &agent) {
+		return http.StatusBadGateway, agent.Type
+	}
 	return http.StatusInternalServerError, api.ErrInternal
 }
 
@@ -74,7 +80,10 @@ var statuses = []struct {
 	{errNoRoute, http.StatusNotFound, api.ErrNotFound},
 	{errNoMethod, http.StatusMethodNotAllowed, api.ErrUnsupported},
 	{errTooLarge, http.StatusRequestEntityTooLarge, api.ErrTooLarge},
-	{errUnsupported, http.StatusNotImplemented, api.ErrUnsupported},
+	{runs.ErrUnsupported, http.StatusNotImplemented, api.ErrUnsupported},
+	{runs.ErrWaiting, http.StatusConflict, api.ErrConflict},
+	{backends.ErrCanceled, http.StatusConflict, api.ErrConflict},
+	{backends.ErrShutdown, http.StatusInternalServerError, api.ErrShutdown},
 	{errSlowBody, http.StatusRequestTimeout, api.ErrInvalidRequest},
 	{errNoBlob, http.StatusNotFound, api.ErrNotFound},
 	{runs.ErrNotFound, http.StatusNotFound, api.ErrNotFound},
@@ -103,7 +112,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status == http.StatusInternalServerError && errorType == api.ErrInternal {
 		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
-	body := api.Error{Detail: err.Error(), ErrorType: errorType}
+	body := api.Error{Detail: detailOf(err), ErrorType: errorType}
 	var limited *runs.LimitedError
 	var gone *journal.GoneError
 	switch {
@@ -116,6 +125,15 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	writeJSON(w, status, body)
+}
+
+// detailOf is an error in words; those of an agent begin as in a stream.
+func detailOf(err error) string {
+	var agent *backends.Error
+	if errors.As(err, &agent) {
+		return events.NewError(agent.Type, agent.Message).Message
+	}
+	return err.Error()
 }
 
 // answerTime is how long a reader may take for an answer that is no stream.

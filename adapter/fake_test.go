@@ -18,6 +18,7 @@ import (
 	"innerd/events"
 	"innerd/events/journal"
 	"innerd/runs"
+	"innerd/runs/history"
 	"innerd/toolbridge"
 )
 
@@ -142,6 +143,17 @@ func (f *fake) CloseConversation(_ context.Context, _, id string) (runs.Conversa
 		return runs.ConversationInfo{}, runs.ErrNotFound
 	}
 	return runs.ConversationInfo{ID: id, State: "cold"}, f.note("close " + id)
+}
+
+func (f *fake) CompactConversation(_ context.Context, _, id string) (runs.ConversationInfo, error) {
+	if id != "conv1" {
+		return runs.ConversationInfo{}, runs.ErrNotFound
+	}
+	return runs.ConversationInfo{ID: id, State: "idle"}, f.note("compact " + id)
+}
+
+func (f *fake) Steer(_ context.Context, _, id string, msgs []history.Message) (runs.Task, error) {
+	return runs.Task{ID: id}, f.note(msgs)
 }
 
 func (f *fake) Backends(context.Context) []runs.BackendInfo {

@@ -143,20 +143,19 @@ func (s *Server) closeConversation(c *gin.Context, id string) error {
 	return nil
 }
 
-// compactConversation says that it can't, where there is such a conversation.
 func (s *Server) compactConversation(c *gin.Context, id string) error {
 	domain, err := s.runs(c.Request.Context())
 	if err != nil {
 		return err
 	}
-	for _, info := range domain.Conversations(Owner(c.Request.Context())) {
-		if info.ID == id {
-			return errUnsupported
-		}
+	info, err := domain.CompactConversation(c.Request.Context(), Owner(c.Request.Context()), id)
+	if err != nil {
+		return err
 	}
-	return runs.ErrNotFound
+	writeJSON(c.Writer, http.StatusOK, conversationOf(info))
+	return nil
 }
 
 func conversationOf(i runs.ConversationInfo) api.Conversation {
-	return api.Conversation{ID: i.ID, ContextID: i.ContextID, Backend: i.Backend, State: i.State, LastUsed: i.LastUsed}
+	return api.Conversation{ID: i.ID, ContextID: i.ContextID, Backend: i.Backend, State: i.State, LastUsed: i.LastUsed, Compacting: i.Compacting}
 }

@@ -12,6 +12,7 @@ import (
 	"innerd/adapter/api"
 	"innerd/backends"
 	"innerd/runs"
+	"innerd/runs/history"
 	"innerd/toolbridge"
 )
 
@@ -178,12 +179,29 @@ func (s *Server) postAnswer(c *gin.Context) error {
 	return nil
 }
 
-// steerTask says that it can't, where there is such a task at all.
+// steerTask gives a running turn more input.
 func (s *Server) steerTask(c *gin.Context, id string) error {
 	if _, err := s.findRun(c, id); err != nil {
+		return err // before its body is looked at
+	}
+	var body api.Steer
+	if err := s.decode(c, &body); err != nil {
 		return err
 	}
-	return errUnsupported
+	domain, err := s.runs(c.Request.Context())
+	if err != nil {
+		return err
+	}
+	var msgs []history.Message
+	for _, m := range body.Messages {
+		msgs = append(msgs, messageOf(m))
+	}
+	t, err := domain.Steer(c.Request.Context(), Owner(c.Request.Context()), id, msgs)
+	if err != nil {
+		return err
+	}
+	writeJSON(c.Writer, http.StatusOK, taskOf(t))
+	return nil
 }
 
 // getBlob sends a value that was too long for its event.

@@ -26,6 +26,8 @@ type ConversationInfo struct {
 	Backend   string    `json:"backend"`
 	State     string    `json:"state"`
 	LastUsed  time.Time `json:"last_used"`
+	// Compacting: the agent is shortening its memory; State is running.
+	Compacting bool `json:"compacting,omitempty"`
 }
 
 // conversation is one memory of one agent. Its queue belongs to the Manager
@@ -41,7 +43,10 @@ type conversation struct {
 
 	queue    []*live // the first one's turn it is
 	reserved int     // runs that are being started here
-	lastUsed time.Time
+	// compacting is set while the agent shortens its memory: the conversation
+	// is then nobody's turn.
+	compacting *compaction
+	lastUsed   time.Time
 
 	agent  backends.Conversation // nil when cold
 	opened string                // what the agent was opened with
@@ -107,10 +112,17 @@ func (c *conversation) stored() storedConversation {
 	return c.state
 }
 
+// busyLocked reports whether a run or a compaction has the conversation, or is
+// about to.
+func (c *conversation) busyLocked() bool {
+	return len(c.queue)+c.reserved > 0 || c.compacting != nil
+}
+
 func (c *conversation) infoLocked() ConversationInfo {
 	info := ConversationInfo{ID: c.id, ContextID: c.contextID, Backend: c.backend.Name(), State: ConversationCold, LastUsed: c.lastUsed}
+	info.Compacting = c.compacting != nil
 	switch {
-	case len(c.queue) > 0:
+	case len(c.queue) > 0 || info.Compacting:
 		info.State = ConversationRunning
 	case c.agent != nil && alive(c.agent):
 		info.State = ConversationIdle

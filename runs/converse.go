@@ -36,12 +36,13 @@ func (m *Manager) converse(l *live) (backends.Outcome, error) {
 }
 
 // attempt is one try: decide what to tell, have an agent, run.
-func (m *Manager) attempt(l *live, hist []history.Message, prompt history.Message, parts []events.Part, fresh bool) (backends.Outcome, error) {
+func (m *Manager) attempt(l *live, hist []history.Message, prompt history.Message, parts []events.Part, fresh bool) (out backends.Outcome, err error) {
 	plan := m.plan(l, hist, fresh)
 	agent, err := m.agent(l, plan.session)
 	if err != nil {
 		return backends.Outcome{}, err
 	}
+	defer func() { m.settle(l, err) }()
 	l.rec.record(events.Status{State: events.StateHistory, Mode: string(plan.Mode), Reason: plan.Reason})
 	if err := m.tell(l, plan, prompt); err != nil {
 		return backends.Outcome{}, err
@@ -54,33 +55,21 @@ func (m *Manager) attempt(l *live, hist []history.Message, prompt history.Messag
 // runAgent runs the turn and gives an agent up that does not return when it
 // is told to stop: its late events are dropped by the sealed recorder.
 func (m *Manager) runAgent(l *live, agent backends.Conversation, in backends.Input) (backends.Outcome, error) {
-	type result struct {
-		out backends.Outcome
-		err error
-	}
-	res := make(chan result, 1)
-	m.wg.Add(1)
-	go func() { // ends when the agent returns; Shutdown waits for it
-		defer m.wg.Done()
-		var r result
-		defer func() { res <- r }()
-		defer recovered(m.log, "backend", &r.err)
-		r.out, r.err = agent.Run(l.ctx, in, runHost{l})
-	}()
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	defer cancel(backends.ErrTooLate) // for input that comes too late
+	l.work(&working{agent, ctx})
+	defer l.work(nil)
+	out := make(chan backends.Outcome, 1)
+	err := m.bounded(l.ctx, l.conv, func() error {
+		o, err := agent.Run(l.ctx, in, runHost{l})
+		out <- o
+		return err
+	})
 	select {
-	case r := <-res:
-		return r.out, r.err
-	case <-l.ctx.Done():
-	}
-	timer := time.NewTimer(m.lim.Grace + giveUpAfter)
-	defer timer.Stop()
-	select {
-	case r := <-res:
-		return r.out, r.err
-	case <-timer.C:
-		m.log.Error("an agent did not stop and is given up", "run", l.meta.ID, "backend", l.meta.Backend)
-		m.dropAgent(l.conv)
-		return backends.Outcome{}, context.Cause(l.ctx)
+	case o := <-out:
+		return o, err
+	default: // given up, or it panicked
+		return backends.Outcome{}, err
 	}
 }
 

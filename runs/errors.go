@@ -17,6 +17,10 @@ var (
 	ErrRunning  = errors.New("a run is on")
 	ErrEnded    = errors.New("the run has ended")
 	ErrDraining = errors.New("innerd is shutting down")
+	// ErrWaiting: the run takes no input, since it waits.
+	ErrWaiting = errors.New("the run waits")
+	// ErrUnsupported: the agent cannot.
+	ErrUnsupported = errors.New("not supported")
 )
 
 // LimitedError says that the model's provider refuses work until a known time.

@@ -190,13 +190,14 @@ func (m *Manager) Delete(owner, id string) error {
 type BackendInfo struct {
 	Name string `json:"name"`
 	backends.Status
+	Breaker BreakerInfo `json:"breaker"`
 }
 
 // Backends probes every backend.
 func (m *Manager) Backends(ctx context.Context) []BackendInfo {
 	out := make([]BackendInfo, 0, len(m.opt.Backends))
 	for _, b := range m.opt.Backends {
-		out = append(out, BackendInfo{b.Name(), b.Probe(ctx)})
+		out = append(out, BackendInfo{Name: b.Name(), Status: b.Probe(ctx), Breaker: m.breakers[b.Name()].info()})
 	}
 	return out
 }
@@ -262,6 +263,11 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 	m.draining = true
 	for _, r := range m.runs {
 		r.live.cancel(backends.ErrShutdown)
+	}
+	for _, c := range m.conversations {
+		if c.compacting != nil {
+			c.compacting.cancel(backends.ErrShutdown)
+		}
 	}
 	m.mu.Unlock()
 	done := make(chan struct{})

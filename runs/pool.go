@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -18,7 +17,7 @@ import (
 // agent gives the run's conversation an agent that has the session, warm where
 // possible. The session is zero for a new one.
 func (m *Manager) agent(l *live, session backends.Session) (backends.Conversation, error) {
-	c, want := l.conv, openedWith(l.spec)
+	c, want := l.conv, l.spec.opening().key()
 	m.mu.Lock()
 	agent, opened := c.agent, c.opened
 	m.mu.Unlock()
@@ -28,10 +27,11 @@ func (m *Manager) agent(l *live, session backends.Session) (backends.Conversatio
 	l.rec.record(events.Status{State: events.StateStarting})
 	m.dropAgent(c) // waits for one that is closing, too: it holds the session
 	m.makeRoom()
-	agent, err := m.open(l, session)
+	agent, begun, err := m.open(l.ctx, c, l.spec.opening(), session)
 	if err != nil {
 		return nil, err
 	}
+	l.starting.Store(begun)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c.agent, c.opened = agent, want
@@ -47,43 +47,9 @@ func alive(a backends.Conversation) bool {
 	}
 }
 
-// openedWith names what an agent's process depends on and can't change later.
-func openedWith(s Spec) string {
-	cred := ""
-	if s.Credential != nil {
-		cred = s.Credential.Key + "\x00" + s.Credential.BaseURL + "\x00" + s.Credential.Provider
-	}
-	env, _ := json.Marshal(s.Env) // a map of strings; sorted by key
-	return hash(fmt.Sprintf("%q %q %s %q", s.Dir, s.AddDirs, env, cred))
-}
-
 func hash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
-}
-
-func (m *Manager) open(l *live, session backends.Session) (conv backends.Conversation, err error) {
-	ctx, cancel := context.WithTimeoutCause(l.ctx, m.lim.Open, &backends.Error{
-		Type: events.ErrBackendUnavailable, Message: fmt.Sprintf("it did not start within %s", m.lim.Open),
-	})
-	defer cancel()
-	if err := m.spawns.Acquire(ctx, 1); err != nil {
-		return nil, context.Cause(ctx)
-	}
-	defer m.spawns.Release(1)
-	c := l.conv
-	cfg := backends.Config{
-		ID: c.id, Dir: l.spec.Dir, AddDirs: l.spec.AddDirs, Env: l.spec.Env, Credential: l.spec.Credential,
-		Grace: m.lim.Grace, Session: session, MCP: m.secondRoad(c),
-		Save: func(s backends.Session) error {
-			return c.update(m.store, func(st *storedConversation) { st.Session, st.Dir = s, l.spec.Dir })
-		},
-		Stray: func(e events.Event) {
-			m.log.Info("the agent spoke outside a run", "conversation", c.id, "type", e.Type())
-		},
-	}
-	defer recovered(m.log, "open", &err)
-	return m.breakers[c.backend.Name()].guard(func() (backends.Conversation, error) { return c.backend.Open(ctx, cfg) })
 }
 
 // recovered turns a panic into an error of the run it happened in.
@@ -236,7 +202,7 @@ func (m *Manager) CloseConversation(ctx context.Context, owner, id string) (Conv
 		m.mu.Unlock()
 		return ConversationInfo{}, ErrNotFound
 	}
-	if len(c.queue)+c.reserved > 0 {
+	if c.busyLocked() {
 		m.mu.Unlock()
 		return ConversationInfo{}, ErrRunning
 	}

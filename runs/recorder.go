@@ -35,6 +35,7 @@ type recorder struct {
 	callIDs map[string]string // native call id → id here
 	files   []string
 	fileSet map[string]bool
+	steers  int // that the agent itself has put into its place
 	usage   *events.Usage
 	cost    float64
 
@@ -114,6 +115,9 @@ func (r *recorder) recordLocked(d events.Data) {
 		r.append(v)
 	case events.FileChange:
 		r.fileLocked(v)
+	case events.Steered:
+		r.steers++
+		r.append(v)
 	case events.Usage:
 		r.usage = &v
 	case events.TurnUsage:

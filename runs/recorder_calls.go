@@ -110,3 +110,25 @@ func (r *recorder) over() bool {
 	defer r.order.Unlock()
 	return r.limited || r.sealed
 }
+
+// beginSteer goes before input for the agent, steered after it.
+func (r *recorder) beginSteer() {
+	r.order.Lock()
+	defer r.order.Unlock()
+	r.steers = 0
+}
+
+// steered logs input that the agent has taken, unless the agent has put it
+// into its place itself.
+func (r *recorder) steered(text string) {
+	r.pulse.Add(1)
+	r.order.Lock()
+	defer r.order.Unlock()
+	switch {
+	case r.steers > 0:
+	case r.sealed:
+		r.dropped.Add(1)
+	default:
+		r.append(events.Steered{Text: text})
+	}
+}

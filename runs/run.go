@@ -33,13 +33,20 @@ type live struct {
 	tools    atomic.Int64 // open tool requests
 	asks     atomic.Int64 // open permissions and questions
 
+	starting atomic.Pointer[start] // the agent's, until its first sign of life
+
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	turn   chan struct{} // closed when the conversation is this run's
 	done   chan struct{} // closed when all of the run is over, its log and its turn
 
+	steering chan struct{} // held by the one who gives the agent more input
+	over     chan struct{} // closed when the agent takes no more; closed under mu
+
 	mu        sync.Mutex // guards what follows
 	started   bool
+	working   *working      // the agent that has the turn, nil while there is none
+	change    chan struct{} // closed when that changes
 	canceling bool
 	readers   int
 	hangup    *time.Timer
@@ -175,6 +182,7 @@ var _ backends.Host = runHost{}
 
 // Emit implements backends.Host.
 func (h runHost) Emit(e events.Event) {
+	h.up()
 	if e.Data == nil {
 		h.l.rec.pulse.Add(1)
 		return
@@ -184,6 +192,7 @@ func (h runHost) Emit(e events.Event) {
 
 // Request implements backends.Host. A call above the run's limit is not made.
 func (h runHost) Request(ctx context.Context, q events.Request) backends.Pending {
+	h.up()
 	switch q.Kind {
 	case events.KindTool:
 		if !h.l.rec.admit() {
@@ -195,6 +204,16 @@ func (h runHost) Request(ctx context.Context, q events.Request) backends.Pending
 		}
 	}
 	return h.l.sess.Request(ctx, q)
+}
+
+// up notes the agent's first sign of life.
+func (h runHost) up() {
+	if h.l.starting.Load() == nil {
+		return
+	}
+	if s := h.l.starting.Swap(nil); s != nil {
+		s.up()
+	}
 }
 
 type refused struct{ answer events.Answer }

@@ -246,7 +246,7 @@ func (m *Manager) admitLocked(run *Run) {
 	m.runs[run.ID()] = run
 	l.conv.queue = append(l.conv.queue, l)
 	l.conv.lastUsed = l.meta.Created
-	if len(l.conv.queue) == 1 {
+	if len(l.conv.queue) == 1 && l.conv.compacting == nil {
 		close(l.turn)
 	}
 	if m.draining {
@@ -271,7 +271,7 @@ func (m *Manager) placeLocked(owner string, spec *Spec, b backends.Backend) (*co
 	if conv == nil {
 		return m.newConversationLocked(owner, spec.ContextID, b), nil
 	}
-	if len(conv.queue)+conv.reserved == 0 {
+	if !conv.busyLocked() {
 		return conv, nil
 	}
 	// The host's tool may itself have started this run: behind a run that
@@ -281,10 +281,13 @@ func (m *Manager) placeLocked(owner string, spec *Spec, b backends.Backend) (*co
 	}
 	switch spec.OnBusy {
 	case BusyReject:
-		return nil, fmt.Errorf("%w: the conversation has a run", ErrConflict)
+		return nil, fmt.Errorf("%w: the conversation is busy", ErrConflict)
 	case BusyCancel:
 		if len(conv.queue) > 0 {
 			conv.queue[0].cancel(&canceledError{"another run took its place (on_busy)"})
+		}
+		if conv.compacting != nil {
+			conv.compacting.cancel(&canceledError{"a run took its place (on_busy)"})
 		}
 	}
 	if len(conv.queue)+conv.reserved > m.lim.Queue {
@@ -305,7 +308,7 @@ func (m *Manager) newConversationLocked(owner, contextID string, b backends.Back
 
 // forgetUnusedLocked drops a conversation that never had a run.
 func (m *Manager) forgetUnusedLocked(c *conversation) {
-	if len(c.queue)+c.reserved > 0 || c.agent != nil || !c.stored().Session.Zero() {
+	if c.busyLocked() || c.agent != nil || !c.stored().Session.Zero() {
 		return
 	}
 	delete(m.conversations, c.id)
@@ -331,7 +334,10 @@ func (m *Manager) newRun(owner string, spec Spec, conv *conversation) (*Run, err
 	if _, err := log.Append(events.TaskID{TaskID: id, ContextID: spec.ContextID, Backend: meta.Backend}); err != nil {
 		return nil, err
 	}
-	l := &live{spec: spec, meta: meta, conv: conv, accepted: m.accepted.Add(1), turn: make(chan struct{}), done: make(chan struct{})}
+	l := &live{
+		spec: spec, meta: meta, conv: conv, accepted: m.accepted.Add(1), turn: make(chan struct{}), done: make(chan struct{}),
+		steering: make(chan struct{}, 1), over: make(chan struct{}), change: make(chan struct{}),
+	}
 	l.ctx, l.cancel = context.WithCancelCause(m.ctx)
 	l.rec = newRecorder(log, l.cancel)
 	l.rec.callLimit, l.rec.maxCost = spec.ToolCallLimit, spec.MaxCostUSD

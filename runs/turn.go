@@ -32,7 +32,7 @@ func (m *Manager) turn(run *Run) (out backends.Outcome, err error) {
 	select {
 	case <-l.turn:
 	default:
-		l.rec.record(events.Status{State: events.StateQueued, Detail: "waits for the run before it in its conversation"})
+		l.rec.record(events.Status{State: events.StateQueued, Detail: m.queuedBehind(l)})
 		select {
 		case <-l.turn:
 		case <-l.ctx.Done():
@@ -54,6 +54,15 @@ func (m *Manager) turn(run *Run) (out backends.Outcome, err error) {
 	return out, l.cause(err)
 }
 
+func (m *Manager) queuedBehind(l *live) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.conv.compacting != nil {
+		return "waits until the agent has shortened its memory"
+	}
+	return "waits for the run before it in its conversation"
+}
+
 // finish ends the run's log, writes down what its conversation now knows, and
 // gives the conversation to the next run.
 func (m *Manager) finish(run *Run, out backends.Outcome, err error) {
@@ -66,6 +75,7 @@ func (m *Manager) finish(run *Run, out backends.Outcome, err error) {
 	if err == nil && out.Reason != "" {
 		v.reason = out.Reason
 	}
+	l.endSteering()
 	l.sess.Close(sessionCause(err))
 	closing, v := l.rec.seal(v, l.meta.Backend, out.Output)
 	if v.err != nil {
@@ -108,13 +118,13 @@ func (m *Manager) release(l *live) {
 			continue
 		}
 		c.queue = append(c.queue[:i:i], c.queue[i+1:]...)
-		if i == 0 && len(c.queue) > 0 {
+		if i == 0 && len(c.queue) > 0 && c.compacting == nil {
 			close(c.queue[0].turn)
 		}
 		break
 	}
 	c.lastUsed = time.Now()
-	if len(c.queue)+c.reserved == 0 {
+	if !c.busyLocked() {
 		m.restLocked(c)
 	}
 }

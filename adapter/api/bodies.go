@@ -89,6 +89,8 @@ type Conversation struct {
 	Backend   string    `json:"backend"`
 	State     string    `json:"state"` // idle, running, cold
 	LastUsed  time.Time `json:"last_used"`
+	// Compacting: its agent is shortening its memory.
+	Compacting bool `json:"compacting,omitempty"`
 }
 
 // Conversations is the answer of /conversations.
@@ -96,7 +98,7 @@ type Conversations struct {
 	Conversations []Conversation `json:"conversations"`
 }
 
-// Body is a Cancel, Reply, Answer or ToolResult.
+// Body is a Cancel, Steer, Reply, Answer or ToolResult.
 type Body interface{ decode(object) error }
 
 // Decode reads a body. A fault is a
@@ -262,6 +264,16 @@ type Backend struct {
 	Capabilities map[string]bool `json:"capabilities"`
 	Why          string          `json:"why,omitempty"`  // why not usable
 	Hint         string          `json:"hint,omitempty"` // what to do
+	Breaker      *Breaker        `json:"breaker,omitempty"`
+}
+
+// Breaker is whether a backend's agents are started at all: after several
+// failures in a row they are not, for a while.
+type Breaker struct {
+	State       string  `json:"state"`                   // closed, open, half-open
+	Failures    int     `json:"failures,omitempty"`      // in a row
+	RetryAfterS float64 `json:"retry_after_s,omitempty"` // until the next try, while open
+	LastError   string  `json:"last_error,omitempty"`
 }
 
 // Backends is the answer of /backends.

@@ -1,6 +1,9 @@
 package history
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Mode is how a turn's agent comes to know the history.
 type Mode string
@@ -77,6 +80,9 @@ type aligner struct {
 	more    int          // from this place on the history is additional; -1: nothing is
 	matched int
 	effort  int // bytes hashed in search of joined texts
+
+	steers []string // texts given to the agent in the turn being compared, not met yet
+	unsure bool     // that turn is not on the agent's disk
 }
 
 // maxEffort ends the search for joined texts in histories with thousands of
@@ -123,17 +129,17 @@ func (a *aligner) walk(summarised bool) string {
 // It reports whether the record ends here with a text that the agent surely
 // said and the history has nothing in its place.
 func (a *aligner) gap() (missing bool) {
-	n := lead(a.items, roleAssistant)
-	have := a.items[:n]
-	a.items = a.items[n:]
 	used := map[string]int{}
 	sure, last := false, false
 	for len(a.units) > 0 && a.units[0].Role == roleAssistant {
 		last = len(a.units) == 1
 		sure = sure || !a.optional(a.units[0])
+		a.offer(a.units[0])
 		a.next = append(a.next, a.units[0])
 		a.units = a.units[1:]
 	}
+	have := a.answers()
+	n := len(have)
 	said := a.next[len(a.next)-a.tail():]
 	var told []RecordUnit
 	for len(have) > 0 {
@@ -152,6 +158,57 @@ func (a *aligner) gap() (missing bool) {
 	}
 	a.next = append(a.next, told...)
 	return last && sure && n == 0 && len(a.items) == 0
+}
+
+// answers takes the assistant items up to the next user text, and, from among
+// them, the texts that the agent was given meanwhile: hosts keep them as user
+// messages, or not at all.
+func (a *aligner) answers() []item {
+	var have []item
+	for len(a.items) > 0 && (a.items[0].role == roleAssistant || a.steer(a.items[0])) {
+		if a.items[0].role == roleAssistant {
+			have = append(have, a.items[0])
+		}
+		a.items = a.items[1:]
+	}
+	a.steers = nil
+	return have
+}
+
+// offer makes a unit's steers those of the turn being compared.
+func (a *aligner) offer(u RecordUnit) {
+	if len(u.Steers) > 0 {
+		a.steers, a.unsure = append(slices.Clone(a.steers), u.Steers...), u.Unsure
+	}
+}
+
+// steer reports whether a user's text is one that the agent was given while it
+// worked. A later prompt may have the same words: then the history has it more
+// often than the record.
+func (a *aligner) steer(it item) bool {
+	i := slices.Index(a.steers, it.hash)
+	if i < 0 {
+		return false
+	}
+	extra := 0
+	for _, other := range a.items {
+		if other.role == roleUser && other.hash == it.hash {
+			extra++
+		}
+	}
+	for _, u := range a.units {
+		if u.Role == roleUser && u.is(it.hash) {
+			extra--
+		}
+	}
+	if extra <= 0 {
+		return false
+	}
+	a.steers = slices.Delete(a.steers, i, i+1)
+	if a.unsure {
+		a.tell[it.at] = true
+	}
+	return true
 }
 
 // tail is how many assistant units next ends with.
@@ -205,6 +262,7 @@ func (a *aligner) know(items []item) {
 	u := a.units[0]
 	a.units = a.units[1:]
 	a.matched++
+	a.offer(u)
 	if u.Unsure {
 		a.again(&u, items)
 	}

@@ -19,6 +19,9 @@ type RecordUnit struct {
 	// that the agent may or may not know it.
 	Unsure bool   `json:"unsure,omitempty"`
 	Run    string `json:"run,omitempty"`   // the run that told or said it last
+	// Steers are the hashes of texts that reached the agent while it worked on
+	// this unit's turn. Some hosts keep them as user messages, some do not.
+	Steers []string `json:"steers,omitempty"`
 	Added  int64  `json:"added,omitempty"` // the moment at which it came in
 }
 
@@ -58,6 +61,27 @@ func (r *Record) Told(run string, now int64, d Decision, prompt Message) {
 			units[i].Added = now
 		}
 	}
+	r.Units = units
+}
+
+// Steered writes down a text that a run's agent was given while it worked. It
+// counts as known where the history has it, and is not missed where it has not.
+func (r *Record) Steered(run, text string) {
+	t := normalise(text)
+	if t == "" {
+		return
+	}
+	at := -1
+	for i, u := range r.Units {
+		if u.Run == run || at < 0 || r.Units[at].Run != run {
+			at = i // the run's last unit; of a prompt without a text the one before
+		}
+	}
+	if at < 0 {
+		return
+	}
+	units := slices.Clone(r.Units)
+	units[at].Steers = append(slices.Clone(units[at].Steers), hashOf(t))
 	r.Units = units
 }
 
