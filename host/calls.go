@@ -2,9 +2,13 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"innerd/adapter/api"
@@ -12,19 +16,6 @@ import (
 
 // cancelTimeout is more than the 8 s a server takes at most.
 const cancelTimeout = 12 * time.Second
-
-// Backend is an agent of the server.
-type Backend struct {
-	Name         string          `json:"name"`
-	Usable       bool            `json:"usable"`
-	Version      string          `json:"version,omitempty"`
-	Pinned       string          `json:"pinned,omitempty"` // the version the server was tested with
-	Login        string          `json:"login,omitempty"`
-	Models       []string        `json:"models,omitempty"`
-	Capabilities map[string]bool `json:"capabilities,omitempty"`
-	Why          string          `json:"why,omitempty"`  // not usable
-	Hint         string          `json:"hint,omitempty"` // what to do
-}
 
 // Health asks whether the server lives. It needs no key.
 func (c *Client) Health(ctx context.Context) (h api.Health, err error) {
@@ -38,10 +29,8 @@ func (c *Client) Ready(ctx context.Context) error {
 }
 
 // Backends lists the server's agents.
-func (c *Client) Backends(ctx context.Context) ([]Backend, error) {
-	var out struct {
-		Backends []Backend `json:"backends"`
-	}
+func (c *Client) Backends(ctx context.Context) ([]api.Backend, error) {
+	var out api.Backends
 	err := c.call(ctx, http.MethodGet, "/backends", nil, &out)
 	return out.Backends, err
 }
@@ -123,9 +112,38 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/tasks/"+url.PathEscape(id), nil, nil)
 }
 
-// Steer puts text into a turn that runs.
+// Steer puts text into a turn that runs, and returns when the agent has taken
+// it. An agent that can't is an *Error with the status 501; a turn that is over,
+// or waits for the host, 409.
 func (c *Client) Steer(ctx context.Context, id, text string) error {
 	return c.call(ctx, http.MethodPost, "/tasks/"+url.PathEscape(id)+":steer", map[string]string{"text": text}, nil)
+}
+
+// SteerMessages is Steer with messages, which may carry images and files.
+func (c *Client) SteerMessages(ctx context.Context, id string, messages []api.Message) error {
+	return c.call(ctx, http.MethodPost, "/tasks/"+url.PathEscape(id)+":steer", map[string]any{"messages": messages}, nil)
+}
+
+// Blob gives the whole of a value that was cut in an event of a run, by the
+// sha256 that the event names, and checks it.
+func (c *Client) Blob(ctx context.Context, id, sha256hex string) ([]byte, error) {
+	req, err := c.request(ctx, http.MethodGet, "/tasks/"+url.PathEscape(id)+"/blobs/"+url.PathEscape(sha256hex), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.send(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, c.transportError(ctx, err)
+	}
+	if sum := sha256.Sum256(raw); !strings.EqualFold(hex.EncodeToString(sum[:]), sha256hex) {
+		return nil, &Error{ErrorType: TypeBroken, Detail: "the blob is not what its sha256 says"}
+	}
+	return raw, nil
 }
 
 // Conversations lists the server's conversations.
@@ -140,6 +158,20 @@ func (c *Client) Conversations(ctx context.Context) ([]api.Conversation, error) 
 func (c *Client) CloseConversation(ctx context.Context, id string) (v api.Conversation, err error) {
 	err = c.call(ctx, http.MethodPost, "/conversations/"+url.PathEscape(id)+":close", nil, &v)
 	return v, err
+}
+
+// CompactConversation has the agent of a conversation sum its history up, which
+// is a turn of the model: its only bound is ctx. 409 while a run is on, 501
+// where the agent can't.
+func (c *Client) CompactConversation(ctx context.Context, id string) (v api.Conversation, err error) {
+	err = c.exchange(ctx, http.MethodPost, "/conversations/"+url.PathEscape(id)+":compact", nil, &v)
+	return v, err
+}
+
+// Streams says who reads what on the server just now.
+func (c *Client) Streams(ctx context.Context) (s api.Streams, err error) {
+	err = c.call(ctx, http.MethodGet, "/debug/streams", nil, &s)
+	return s, err
 }
 
 // Call is any other call of the server: in is sent as JSON unless nil, the

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -22,6 +21,8 @@ type Options struct {
 	ReadTimeout time.Duration     // silence after which a stream counts as broken; 120 s (heartbeats come every 15 s)
 	CallTimeout time.Duration     // of every call that is not a stream; 60 s
 	GiveUp      time.Duration     // how long a broken stream is tried for without one new event; 5 min
+	StartGiveUp time.Duration     // the same before the run's first event; 30 s, at most GiveUp
+	Deadline    time.Duration     // of a whole stream, over all its connections; the run is then canceled. 0: none
 	MinBackoff  time.Duration     // first pause after a broken connection; 100 ms, doubling
 	MaxBackoff  time.Duration     // 5 s
 	Logger      *slog.Logger      // what was resumed, and results that could not be delivered; nil: none
@@ -29,7 +30,7 @@ type Options struct {
 
 // Client talks to one server. Its methods may be called at the same time.
 type Client struct {
-	base string
+	addr *address
 	http *http.Client
 	opt  Options
 	log  *slog.Logger
@@ -38,14 +39,26 @@ type Client struct {
 // New makes a client of the server at baseURL, like "http://127.0.0.1:18100".
 // It sends nothing.
 func New(baseURL string, o *Options) (*Client, error) {
-	u, err := url.Parse(baseURL)
+	base, err := checkURL(baseURL)
 	if err != nil {
-		return nil, fmt.Errorf("host: %w", err)
+		return nil, err
 	}
-	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("host: %q is not an http URL", baseURL)
+	return newClient(&address{now: base}, o), nil
+}
+
+// NewLazy makes a client of a server whose address is not known yet: a
+// sandbox that is to be started, or woken. locate gives the URL and may take
+// its time; it is asked at the first call, by one caller at a time, and again
+// after no connection could be made, since a sandbox may come back elsewhere.
+func NewLazy(locate func(context.Context) (string, error), o *Options) (*Client, error) {
+	if locate == nil {
+		return nil, errors.New("host: NewLazy needs a function that gives the URL")
 	}
-	c := &Client{base: strings.TrimRight(u.String(), "/")}
+	return newClient(&address{locate: locate, turn: make(chan struct{}, 1)}, o), nil
+}
+
+func newClient(a *address, o *Options) *Client {
+	c := &Client{addr: a}
 	if o != nil {
 		c.opt = *o
 	}
@@ -57,7 +70,7 @@ func New(baseURL string, o *Options) (*Client, error) {
 			return http.ErrUseLastResponse
 		},
 	}
-	return c, nil
+	return c
 }
 
 func (o *Options) setDefaults() {
@@ -69,6 +82,8 @@ func (o *Options) setDefaults() {
 	def(&o.ReadTimeout, 120*time.Second)
 	def(&o.CallTimeout, time.Minute)
 	def(&o.GiveUp, 5*time.Minute)
+	def(&o.StartGiveUp, 30*time.Second)
+	o.StartGiveUp = min(o.StartGiveUp, o.GiveUp)
 	def(&o.MinBackoff, 100*time.Millisecond)
 	def(&o.MaxBackoff, 5*time.Second)
 	if o.Transport == nil {
@@ -81,21 +96,26 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// URL is the server's address, without a slash at its end.
-func (c *Client) URL() string { return c.base }
+// URL is the server's address, without a slash at its end; "" where it is not
+// known yet.
+func (c *Client) URL() string { return c.addr.known() }
 
 // CloseIdleConnections closes connections that wait to be used again.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
 // request makes one HTTP request; path begins with a slash.
 func (c *Client) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
+	base, err := c.addr.get(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var r io.Reader
 	if body != nil {
 		r = bytes.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, r)
+	req, err := http.NewRequestWithContext(ctx, method, base+path, r)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("host: %w", err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -130,7 +150,8 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	e := &Error{ErrorType: TypeBroken, Err: err}
 	if unreachable(err) {
 		e.ErrorType = TypeUnreachable
-		e.Detail = fmt.Sprintf("no server at %s: %v", c.base, err)
+		e.Detail = fmt.Sprintf("no server at %s: %v", c.addr.known(), err)
+		c.addr.forget()
 	}
 	return e
 }
@@ -144,6 +165,9 @@ func untrusted(err error) bool {
 // call does one short call: in is marshalled unless nil, the answer goes to
 // out unless nil.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	if _, err := c.addr.get(ctx); err != nil { // a sandbox may take longer than a call
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.opt.CallTimeout)
 	defer cancel()
 	return c.exchange(ctx, method, path, in, out)
@@ -160,7 +184,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, in, out any)
 	}
 	req, err := c.request(ctx, method, path, body)
 	if err != nil {
-		return fmt.Errorf("host: %w", err)
+		return err
 	}
 	req.Header.Set("Accept", "application/json")
 	resp, err := c.send(req)

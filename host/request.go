@@ -19,16 +19,22 @@ type Request struct {
 	api.Request
 
 	// Tools are lent to the agent, beside Metadata.Tools, which nobody here runs.
-	Tools []Tool
+	// Sensitive ones are not offered.
+	Tools []ToolDef
 
 	// Permission decides where Metadata.PermissionMode is "ask". Its error
 	// denies. Nil: nobody answers, and the server denies after its own time.
 	Permission func(context.Context, events.PermissionRequest) (Decision, error)
 
 	// Question answers where Metadata.Interactive is set: with JSON that fits
-	// the question's schema. After an error the question stays open. Nil:
-	// nobody answers, and the run fails after the server's own time.
-	Question func(context.Context, events.InputRequired) (json.RawMessage, error)
+	// the question's schema; it is asked again, with the reason, until it does.
+	// After an error the question stays open. Nil: nobody answers, and the run
+	// fails after the server's own time.
+	Question func(context.Context, Question) (json.RawMessage, error)
+
+	// Fallback is set where an InnerLoop hands the request to the native loop:
+	// why, and what was said before. Clients do not look at it.
+	Fallback *Fallback
 }
 
 // Prompt makes the request of one user message in a conversation.
@@ -45,7 +51,10 @@ type startBody struct {
 }
 
 func (r *Request) start() (*startBody, error) {
-	w := r.wire()
+	w, err := r.wire()
+	if err != nil {
+		return nil, err
+	}
 	b := &startBody{taskID: w.Metadata.TaskID, attach: w.Metadata.TaskID != ""}
 	if !b.attach {
 		b.taskID = newTaskID()
@@ -64,18 +73,26 @@ func (r *Request) start() (*startBody, error) {
 }
 
 // wire is the request with the tools in its metadata.
-func (r *Request) wire() api.Request {
+func (r *Request) wire() (api.Request, error) {
 	w := r.Request
 	if w.Messages == nil {
 		w.Messages = []api.Message{}
 	}
 	w.Metadata.Tools = slices.Clone(w.Metadata.Tools)
-	for _, t := range r.Tools {
-		w.Metadata.Tools = append(w.Metadata.Tools, api.Tool{
-			Name: t.Name, Description: t.Description, Parameters: t.Schema, Serial: t.Serial,
-		})
+	for i := range r.Tools {
+		if r.Tools[i].Sensitive {
+			continue
+		}
+		t, err := r.Tools[i].offer()
+		if err != nil {
+			return w, err
+		}
+		if slices.ContainsFunc(w.Metadata.Tools, func(o api.Tool) bool { return o.Name == t.Name }) {
+			return w, fmt.Errorf("host: two tools are called %s", t.Name)
+		}
+		w.Metadata.Tools = append(w.Metadata.Tools, t)
 	}
-	return w
+	return w, nil
 }
 
 // newTaskID is 130 random bits.

@@ -23,14 +23,14 @@ func resolved(id string, r api.ToolResult) events.ToolResolved {
 	return events.ToolResolved{ToolCallID: id, Outcome: events.OutcomeOK, Result: r.Result, IsError: r.IsError}
 }
 
-func withTools(tools ...host.Tool) host.Request {
+func withTools(tools ...host.ToolDef) host.Request {
 	req := prompt()
 	req.Tools = tools
 	return req
 }
 
-func tool(name string, run func(context.Context, json.RawMessage) (host.Result, error)) host.Tool {
-	return host.Tool{Name: name, Run: run}
+func tool(name string, run func(context.Context, json.RawMessage) (host.Result, error)) host.ToolDef {
+	return host.ToolDef{Name: name, Run: run}
 }
 
 // oneCall is a run with one call; its result is the text of the run.
@@ -46,7 +46,7 @@ func oneCall(name string) func(*fake) {
 
 func TestTool(t *testing.T) {
 	f := newFake(t, oneCall("add"))
-	req := withTools(host.Tool{
+	req := withTools(host.ToolDef{
 		Name: "add", Description: "adds", Schema: json.RawMessage(`{"type":"object"}`), Serial: true,
 		Run: func(_ context.Context, args json.RawMessage) (host.Result, error) {
 			return host.Result{Text: "got " + string(args), Metadata: json.RawMessage(`{"k":1}`)}, nil
@@ -76,8 +76,7 @@ func TestToolFailures(t *testing.T) {
 		"error": {func(context.Context, json.RawMessage) (host.Result, error) {
 			return host.Result{}, errors.New("no disk")
 		}, "no disk"},
-		"panic":   {func(context.Context, json.RawMessage) (host.Result, error) { panic("oh") }, "oh"},
-		"missing": {nil, `no tool "t"`},
+		"panic": {func(context.Context, json.RawMessage) (host.Result, error) { panic("oh") }, "oh"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, oneCall("t"))
@@ -233,7 +232,7 @@ func TestPermissionAndQuestion(t *testing.T) {
 		}
 		return host.Decision{Option: "yes", Remember: true}, nil
 	}
-	req.Question = func(context.Context, events.InputRequired) (json.RawMessage, error) {
+	req.Question = func(context.Context, host.Question) (json.RawMessage, error) {
 		return json.RawMessage(`"Ada"`), nil
 	}
 	collect(t, f.client().Stream(t.Context(), req))

@@ -56,7 +56,7 @@ func (c *commands) kill() {
 }
 
 // localTools makes tools of NAME=COMMAND and NAME=JSON pairs.
-func (a *app) localTools(commands, schemas []string) ([]host.Tool, error) {
+func (a *app) localTools(commands, schemas []string) ([]host.ToolDef, error) {
 	byName := map[string]json.RawMessage{}
 	for _, s := range schemas {
 		name, raw, ok := strings.Cut(s, "=")
@@ -68,7 +68,7 @@ func (a *app) localTools(commands, schemas []string) ([]host.Tool, error) {
 		}
 		byName[name] = json.RawMessage(raw)
 	}
-	var tools []host.Tool
+	var tools []host.ToolDef
 	seen := map[string]bool{}
 	for _, c := range commands {
 		name, command, ok := strings.Cut(c, "=")
@@ -94,8 +94,8 @@ func (a *app) localTools(commands, schemas []string) ([]host.Tool, error) {
 	return tools, nil
 }
 
-func (a *app) localTool(name, command string, schema json.RawMessage) (host.Tool, error) {
-	t := host.Tool{Name: name, Schema: schema, Description: "Runs the command `" + command + "` on the user's machine."}
+func (a *app) localTool(name, command string, schema json.RawMessage) (host.ToolDef, error) {
+	t := host.ToolDef{Name: name, Schema: schema, Description: "Runs the command `" + command + "` on the user's machine."}
 	if schema == nil {
 		t.Schema = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":true}`)
 	} else {

@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"innerd/events"
-	"innerd/toolbridge"
+	"innerd/host"
 )
 
-// question asks what the agent wants to know, again and again until a line
-// fits: the server would refuse another, and the question would stay open.
-func (t *terminal) question(ctx context.Context, q events.InputRequired) (json.RawMessage, error) {
+// question asks what the agent wants to know. The library asks again, with the
+// server's words, where a line does not fit.
+func (t *terminal) question(ctx context.Context, q host.Question) (json.RawMessage, error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	if ctx.Err() != nil {
@@ -25,21 +24,17 @@ func (t *terminal) question(ctx context.Context, q events.InputRequired) (json.R
 		hint = "(" + h + ") "
 	}
 	prompt := "? " + q.Message + "\n  " + hint + "> "
-	for {
-		line, err := t.ask(ctx, prompt)
-		if errors.Is(err, errEOF) {
-			t.show("\ninnerd: the question stays open; Ctrl-C cancels the run\n")
-		}
-		if err != nil {
-			return nil, err
-		}
-		v := answerValue(q.Schema, line)
-		why := toolbridge.Misfit(q.Schema, v)
-		if why == "" {
-			return v, nil
-		}
-		prompt = "  that does not fit: " + oneLine(strings.TrimPrefix(why, "- "), 200) + "\n  " + hint + "> "
+	if q.Refused != "" {
+		prompt = "  that does not fit: " + oneLine(q.Refused, 200) + "\n  " + hint + "> "
 	}
+	line, err := t.ask(ctx, prompt)
+	if errors.Is(err, errEOF) {
+		t.show("\ninnerd: the question stays open; Ctrl-C cancels the run\n")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answerValue(q.Schema, line), nil
 }
 
 // answerSchema is what the terminal understands of a question's schema.

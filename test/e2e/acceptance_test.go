@@ -54,7 +54,7 @@ func (c *chat) ask(taskID, text string, on func(events.Event)) []events.Event {
 			Backend: "claude-code", TaskID: taskID,
 			Credentials: &api.Credentials{APIKey: c.sc.Key(), BaseURL: c.sc.BaseURL()},
 		},
-	}, Tools: []host.Tool{{Name: "lookup", Description: "Looks something up.", Run: c.tool}}}
+	}, Tools: []host.ToolDef{{Name: "lookup", Description: "Looks something up.", Run: c.tool}}}
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	var got []events.Event

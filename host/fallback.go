@@ -1,0 +1,4 @@
+package host
+
+// Fallback is filled in below.
+type Fallback struct{}
