@@ -12,6 +12,7 @@ import (
 	"innerd/backends"
 	"innerd/events"
 	"innerd/runs"
+	"innerd/runs/history"
 	"innerd/toolbridge"
 )
 
@@ -144,13 +145,45 @@ func TestToolResult(t *testing.T) {
 	}
 }
 
-func TestNotYet(t *testing.T) {
+func TestSteerAndCompact(t *testing.T) {
 	s := serve(t, nil)
 	run, path, r := s.begin(t)
-	s.fails(t, "POST", path+":steer", `{"text":"x"}`, 501, "unsupported", "")
 	s.fails(t, "POST", "/tasks/none:steer", `{}`, 404, "not_found", "")
-	s.fails(t, "POST", "/conversations/conv1:compact", "", 501, "unsupported", "")
+	s.fails(t, "POST", path+":steer", `{}`, 400, "invalid_request", "text")
+	s.fails(t, "POST", path+":steer", `{"text":7}`, 400, "invalid_request", "text")
+	s.fails(t, "POST", path+":steer", `{"messages":7}`, 400, "invalid_request", "messages")
+	s.fails(t, "POST", path+":steer", `{"messages":[{"role":"assistant","content":"x"}]}`, 400, "invalid_request", "user")
+	for body, want := range map[string][]history.Message{
+		`{"text":"go left"}`: {{Role: "user", Text: "go left"}},
+		`{"messages":[{"role":"user","content":"a"},{"role":"tool","content":"x"},{"role":"user","content":[{"text":"b"}]}]}`: {{Role: "user", Text: "a"}, {Role: "user", Text: "b"}},
+	} {
+		if code, got := s.call(t, "POST", path+":steer", body); code != 200 || !strings.Contains(got, `"id":"`+run.ID()+`"`) {
+			t.Errorf("%d %s", code, got)
+		}
+		if diff := cmp.Diff(any(want), s.fake.last()); diff != "" {
+			t.Error(diff)
+		}
+	}
 	s.fails(t, "POST", "/conversations/none:compact", "", 404, "not_found", "")
+	if code, got := s.call(t, "POST", "/conversations/conv1:compact", ""); code != 200 || !strings.Contains(got, `"id":"conv1"`) {
+		t.Errorf("%d %s", code, got)
+	}
+	for _, c := range []struct {
+		err       error
+		status    int
+		errorType string
+		words     string
+	}{
+		{runs.ErrUnsupported, 501, "unsupported", ""},
+		{runs.ErrEnded, 409, "conflict", ""},
+		{runs.ErrWaiting, 409, "conflict", "waits"},
+		{runs.ErrRunning, 409, "conflict", ""},
+		{&backends.Error{Type: events.ErrAuth, Message: "no key"}, 502, "auth", "auth: unavailable: no key"},
+	} {
+		s.fake.err = c.err
+		s.fails(t, "POST", path+":steer", `{"text":"x"}`, c.status, c.errorType, c.words)
+		s.fails(t, "POST", "/conversations/conv1:compact", "", c.status, c.errorType, c.words)
+	}
 	run.end(t)
 	r.finish()
 }

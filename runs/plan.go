@@ -1,10 +1,12 @@
 package runs
 
 import (
+	"context"
 	"io"
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"innerd/backends"
 	"innerd/events"
@@ -60,11 +62,17 @@ func (m *Manager) remember(run *Run, out backends.Outcome, completed bool) {
 	}
 }
 
+// unseenWait bounds how long the end of a run waits for its last message to be
+// on the disk. Where that is full it will not be soon.
+const unseenWait = 2 * time.Second
+
 // saidBy reads the run's messages back from its log: they are not kept in
-// memory while it runs.
+// memory while it runs. The last one may still be on its way to the disk.
 func saidBy(run *Run) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), unseenWait)
+	defer cancel()
 	t := Task{}
-	for e, err := range run.log.Snapshot(0, folded) {
+	for e, err := range run.log.Until(ctx, 0, run.live.rec.appended(), folded) {
 		if err != nil {
 			break // what can't be read is not known; the next turn is told again
 		}

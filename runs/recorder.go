@@ -27,6 +27,7 @@ type recorder struct {
 	order  sync.Mutex
 	log    appender
 	sealed bool
+	lastID int64 // of what was appended, which readers may not see yet
 
 	open    block
 	last    map[string]string // native key of a message or reasoning → its latest id here
@@ -140,9 +141,12 @@ func (r *recorder) recordLocked(d events.Data) {
 
 // append writes to the log. A log that can't take more ends the turn.
 func (r *recorder) append(d events.Data) {
-	if _, err := r.log.Append(d); err != nil {
+	id, err := r.log.Append(d)
+	if err != nil {
 		r.stop(err)
+		return
 	}
+	r.lastID = id
 }
 
 // deltaLocked takes a piece of a text. whole is the event that it is, or nil.

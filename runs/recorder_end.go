@@ -33,6 +33,13 @@ func (r *recorder) seal(v verdict, backend string, output json.RawMessage) ([]ev
 	return []events.Data{*v.err, end}, v
 }
 
+// appended is the id of the last event that went into the log.
+func (r *recorder) appended() int64 {
+	r.order.Lock()
+	defer r.order.Unlock()
+	return r.lastID
+}
+
 func (r *recorder) endToolsLocked(v verdict) {
 	why := "the turn was over before the call ended"
 	if v.err != nil {

@@ -100,20 +100,24 @@ type working struct {
 func (l *live) steerable() (*working, <-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	select {
-	case <-l.over:
-		return nil, nil, ErrEnded
-	default:
-	}
 	switch {
-	case l.canceling || context.Cause(l.ctx) != nil:
+	case closed(l.over), l.canceling || context.Cause(l.ctx) != nil:
 		return nil, nil, ErrEnded
-	case !l.started:
+	case !closed(l.turn):
 		return nil, nil, fmt.Errorf("%w: it is queued behind another run of its conversation", ErrWaiting)
 	case l.waiting():
 		return nil, nil, fmt.Errorf("%w: answer what it has asked its host first", ErrWaiting)
 	}
 	return l.working, l.change, nil
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // work notes which agent has the turn; nil: none any more.

@@ -366,6 +366,12 @@ func (c *Cursor) Events(ctx context.Context) iter.Seq2[events.Event, error] {
 
 // Snapshot gives the events after an id that are visible now, decoded.
 func (l *Log) Snapshot(after int64, f Filter) iter.Seq2[events.Event, error] {
+	return l.Until(context.Background(), after, l.Last(), f)
+}
+
+// Until gives the events after an id up to the one that Append has given
+// another, decoded, and waits for those that are not visible yet.
+func (l *Log) Until(ctx context.Context, after, last int64, f Filter) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
 		c, err := l.Follow(after, f)
 		if err != nil {
@@ -373,10 +379,10 @@ func (l *Log) Snapshot(after int64, f Filter) iter.Seq2[events.Event, error] {
 			return
 		}
 		defer c.Close()
-		c.until = l.Last()
+		c.until = last
 		if c.until <= c.pos {
 			return
 		}
-		c.Events(context.Background())(yield)
+		c.Events(ctx)(yield)
 	}
 }
