@@ -193,6 +193,7 @@ type Status struct {
 	Version      string       `json:"version,omitempty"`
 	Pinned       string       `json:"pinned,omitempty"` // the version this build was tested with
 	Login        string       `json:"login,omitempty"`  // how it would authenticate: "key", "login", "none"
+	Source       string       `json:"source,omitempty"` // which credential it would use, never its value: Access.Source
 	Models       []string     `json:"models,omitempty"`
 	Capabilities Capabilities `json:"capabilities"`
 	Why          string       `json:"why,omitempty"`  // why not usable
