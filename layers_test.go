@@ -46,6 +46,7 @@ var rooms = []struct {
 	{"examples/...", "host host/... adapter/api events", "what a host needs, and nothing of the server"},
 	{"cmd/...", "...", "cmd wires everything"},
 	{"image", "", "what goes into the image is files"},
+	{"image/entrypoint", "backends", "process 1 starts and ends processes; it knows no agent and no network"},
 	{"test/...", "...", "tests look from outside, at anything"},
 }
 

@@ -21,6 +21,7 @@ type serverConfig struct {
 	agentHome string
 	access    *access
 	wordDelay time.Duration // of the simulated agent's echo
+	agentEnv  map[string]string
 }
 
 // serverConfig finds where a server listens, keeps its state, and who may call.

@@ -43,6 +43,8 @@ func serveSettings() []setting {
 		{flag: "port", field: []string{"SANDBOX_ADAPTER_PORT"}, kind: kindPort, group: groupNet, help: "port part of --listen; 0 takes a free one"},
 		{flag: "auth", def: "auto", kind: kindAuth, group: groupNet, help: "auto, required or off"},
 		{flag: "api-key-file", kind: kindString, group: groupNet, help: "file of keys, one a line: secret or name:secret"},
+		{flag: "await-init", def: "false", kind: kindBool, group: groupNet, help: "wait for POST /init before anything else; also with an init key"},
+		{flag: "init-key-file", kind: kindString, group: groupNet, help: "file of the key that POST /init asks for; or INNERD_INIT_KEY"},
 		{flag: "allowed-host", kind: kindList, group: groupNet, help: "names, beside localhost, that requests over loopback may be addressed to; * is any"},
 		{flag: "fetch-allow", kind: kindList, group: groupNet, help: "hosts with private addresses that attachments may be fetched from"},
 

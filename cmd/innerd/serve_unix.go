@@ -36,8 +36,8 @@ func (a *app) serve(cmd *cobra.Command) error {
 		return err
 	}
 	limitMemory(a.getenv)
-	s, err := a.startServer(cmd.Context(), cfg, log)
-	if err != nil {
+	s, err := a.startUntil(cmd.Context(), cfg, log, signals)
+	if s == nil || err != nil {
 		return err
 	}
 	s.announce()
@@ -50,6 +50,34 @@ func (a *app) serve(cmd *cobra.Command) error {
 	case <-cmd.Context().Done():
 	}
 	return errors.Join(failure, s.stopOnSignal(signals))
+}
+
+// startUntil starts a server; a signal meanwhile ends that, and there is none:
+// it may wait for long, for its configuration or for what an earlier one left.
+func (a *app) startUntil(ctx context.Context, cfg *serverConfig, log *slog.Logger, signals <-chan os.Signal) (*server, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var s *server
+	started := make(chan error, 1)
+	go func() { // ends when it has started, or soon after ctx
+		var err error
+		s, err = a.startServer(ctx, cfg, log)
+		started <- err
+	}()
+	select {
+	case err := <-started:
+		return s, err
+	case sig := <-signals:
+		log.Info("stopping", "signal", sig.String())
+		cancel()
+		if err := <-started; err != nil && !errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+		if s == nil {
+			return nil, nil
+		}
+		return nil, s.stopOnSignal(signals)
+	}
 }
 
 // afterStop is what a stop whose time is over may take to say what was left.

@@ -27,6 +27,8 @@ type server struct {
 	log    *slog.Logger
 	listen net.Listener
 	http   *http.Server
+	front  front
+	late   *net.UnixConn // to process 1, which keeps a late configuration
 	api    *adapter.Server
 
 	store    *journal.Store
@@ -50,6 +52,12 @@ func (a *app) startServer(ctx context.Context, cfg *serverConfig, log *slog.Logg
 	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	err := s.open()
 	if err == nil {
+		err = s.lateSettings(ctx)
+	}
+	if err == nil {
+		err = s.serveAPI()
+	}
+	if err == nil {
 		err = s.domain(ctx)
 	}
 	if err == nil {
@@ -60,8 +68,17 @@ func (a *app) startServer(ctx context.Context, cfg *serverConfig, log *slog.Logg
 	return nil, errors.Join(err, s.stop(stopping))
 }
 
-// open listens and serves; calls that need the domain wait for it.
+// open listens. Who calls now waits for the handler.
 func (s *server) open() error {
+	var err error
+	if s.listen, err = net.Listen("tcp", s.cfg.listen); err != nil {
+		return fmt.Errorf("cannot listen: %w; choose another address with --listen, or see innerd doctor", err)
+	}
+	return nil
+}
+
+// serveAPI serves; calls that need the domain wait for it.
+func (s *server) serveAPI() error {
 	var err error
 	if s.api, err = adapter.New(adapter.Options{
 		Keys: s.cfg.access.keys, Open: s.cfg.access.open, Hosts: s.cfg.set.list("allowed-host"),
@@ -70,11 +87,16 @@ func (s *server) open() error {
 	}); err != nil {
 		return err
 	}
-	if s.listen, err = net.Listen("tcp", s.cfg.listen); err != nil {
-		return fmt.Errorf("cannot listen: %w; choose another address with --listen, or see innerd doctor", err)
-	}
-	s.http = s.serve(s.listen, s.api.Handler())
+	s.show(s.api.Handler())
 	return nil
+}
+
+// show puts h behind the listener.
+func (s *server) show(h http.Handler) {
+	s.front.set(h)
+	if s.http == nil {
+		s.http = s.serve(s.listen, &s.front)
+	}
 }
 
 // serve serves on a listener until the server is stopped. There is no write
@@ -115,8 +137,13 @@ func (s *server) domain(ctx context.Context) error {
 		return fmt.Errorf("%w (the directory is --state-dir)", err)
 	}
 	s.background("log", s.store.Run)
+	apart, err := startsApart()
+	if err != nil {
+		return err
+	}
 	s.children = backends.NewChildren(backends.ChildrenOptions{
 		StateDir: s.store.Dir(), ServerID: s.store.ID(), Logger: s.log, Inherit: set.list("agent-env"),
+		Env: s.cfg.agentEnv, Starter: apart.starter, Group: apart.group,
 	})
 	if err := s.children.Recover(ctx); err != nil {
 		return fmt.Errorf("ending what an earlier server left: %w", err)
@@ -217,6 +244,9 @@ func (s *server) stop(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("agents did not end: %w", err))
 		}
 	}
+	if s.late != nil {
+		_ = s.late.Close()
+	}
 	s.end()
 	s.wg.Wait()
 	if s.store != nil {
@@ -240,7 +270,9 @@ func (s *server) closeReaders(ctx context.Context, closed <-chan struct{}) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	s.api.Cut()
+	if s.api != nil {
+		s.api.Cut()
+	}
 	_ = s.http.Close()
 	<-closed
 }

@@ -30,6 +30,9 @@ func addSettings(cmd *cobra.Command, table []setting) {
 	for _, s := range table {
 		v := &value{kind: s.kind, text: s.def}
 		cmd.Flags().Var(v, s.flag, s.usage())
+		if s.kind == kindBool {
+			cmd.Flags().Lookup(s.flag).NoOptDefVal = "true"
+		}
 		if words := kindWords[s.kind]; words != nil {
 			_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}

@@ -25,15 +25,17 @@ const (
 	kindFsync
 	kindLogFormat
 	kindLogLevel
+	kindBool
 )
 
-var kindNames = [...]string{"string", "list", "int", "port", "duration", "bytes", "name", "mode", "policy", "format", "level"}
+var kindNames = [...]string{"string", "list", "int", "port", "duration", "bytes", "name", "mode", "policy", "format", "level", "bool"}
 
 var kindWords = map[kind][]string{
 	kindAuth:      {"auto", "required", "off"},
 	kindFsync:     {"none", "end", "1s", "always"},
 	kindLogFormat: {"text", "json"},
 	kindLogLevel:  {"debug", "info", "warn", "error"},
+	kindBool:      {"true", "false"},
 }
 
 // value is a setting's text as a flag. It refuses what its kind does not allow.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"innerd/backends/internal/proc"
 )
@@ -57,8 +58,13 @@ func TestSecretsCanBeOpenedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line := <-got; line != "the key" {
-		t.Errorf("%q", line)
+	select {
+	case line := <-got:
+		if line != "the key" {
+			t.Errorf("%q", line)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it could not be read")
 	}
 	if err := c.Stop(t.Context()); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 // names are the variables that are taken out.
 var names = [...]string{
-	"INNERD_API_KEY", "INNERD_API_KEYS", "II_AGENT_A2A_API_KEYS",
+	"INNERD_API_KEY", "INNERD_API_KEYS", "II_AGENT_A2A_API_KEYS", "INNERD_INIT_KEY",
 	"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN",
 	"OPENAI_API_KEY", "GITHUB_TOKEN", "GH_TOKEN",
 }
