@@ -111,9 +111,20 @@ func (s *Server) getBackends(c *gin.Context) error {
 
 func (s *Server) getStreams(c *gin.Context) error {
 	streams, count := s.streams.of(Owner(c.Request.Context()))
-	writeJSON(c.Writer, http.StatusOK, api.Streams{
+	out := api.Streams{
 		ActiveStreams: streams, StreamCount: count, ServerUptime: seconds(time.Since(s.started)),
-	})
+		Backends: map[string]api.BackendDebug{},
+	}
+	if r := s.domain.Load(); r != nil {
+		for _, b := range (*r).Backends(c.Request.Context()) {
+			d := api.BackendDebug{Breaker: api.Breaker(b.Breaker), UnknownEvents: b.Unknown}
+			if d.UnknownEvents == nil {
+				d.UnknownEvents = map[string]int64{}
+			}
+			out.Backends[b.Name] = d
+		}
+	}
+	writeJSON(c.Writer, http.StatusOK, out)
 	return nil
 }
 

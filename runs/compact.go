@@ -28,7 +28,7 @@ func (m *Manager) CompactConversation(ctx context.Context, owner, id string) (Co
 	if err != nil {
 		return ConversationInfo{}, err
 	}
-	if !c.backend.Probe(ctx).Capabilities.Compact {
+	if !m.can(ctx, c.backend).Compact {
 		return ConversationInfo{}, fmt.Errorf("%w: this agent shortens its memory by itself alone", ErrUnsupported)
 	}
 	work, err := m.beginCompaction(c)

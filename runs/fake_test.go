@@ -12,10 +12,11 @@ import (
 
 // played is a backend whose agent the test plays.
 type played struct {
-	name string
-	can  backends.Capabilities
-	open func(context.Context, backends.Config) error                                                 // nil: it opens
-	run  func(context.Context, backends.Input, backends.Host, *playedAgent) (backends.Outcome, error) // of every run
+	name  string
+	can   backends.Capabilities
+	probe func(context.Context) backends.Status                                                        // nil: usable
+	open  func(context.Context, backends.Config) error                                                 // nil: it opens
+	run   func(context.Context, backends.Input, backends.Host, *playedAgent) (backends.Outcome, error) // of every run
 
 	steer   func(context.Context, []events.Part) error
 	compact func(context.Context) error
@@ -26,7 +27,10 @@ type played struct {
 
 func (b *played) Name() string { return b.name }
 
-func (b *played) Probe(context.Context) backends.Status {
+func (b *played) Probe(ctx context.Context) backends.Status {
+	if b.probe != nil {
+		return b.probe(ctx)
+	}
 	return backends.Status{Usable: true, Version: "1", Capabilities: b.can}
 }
 
@@ -41,6 +45,8 @@ func (b *played) Open(ctx context.Context, cfg backends.Config) (backends.Conver
 	}
 	return &playedAgent{b: b, cfg: cfg, done: make(chan struct{})}, nil
 }
+
+func (b *played) Unknown() map[string]int64 { return map[string]int64{"new/event": 2} }
 
 func (b *played) Close(context.Context) error { return nil }
 

@@ -76,12 +76,16 @@ type Manager struct {
 	backends map[string]backends.Backend
 	spawns   *semaphore.Weighted
 	breakers map[string]*breaker
+	probers  map[string]*prober
 	started  time.Time
 	accepted atomic.Int64
 
 	stop context.CancelCauseFunc // ends every run that is left
 	ctx  context.Context
-	wg   sync.WaitGroup // runs, and agents that are being closed
+	wg   sync.WaitGroup // runs, agents that are being closed, and what runs aside
+
+	aside    context.Context // of what is no run; ends when a shutdown begins
+	endAside context.CancelFunc
 
 	mu            sync.Mutex // guards what follows, and every conversation's queue and agent
 	draining      bool
@@ -103,19 +107,21 @@ func New(opt Options) (*Manager, error) {
 	}
 	m := &Manager{
 		opt: opt, lim: withDefaults(opt.Limits), store: opt.Store, bridge: opt.Bridge, log: opt.Logger,
-		backends: map[string]backends.Backend{}, breakers: map[string]*breaker{}, started: time.Now(),
+		backends: map[string]backends.Backend{}, breakers: map[string]*breaker{}, probers: map[string]*prober{}, started: time.Now(),
 		runs: map[string]*Run{}, starting: map[string]chan struct{}{}, conversations: map[string]*conversation{}, byKey: map[string]*conversation{},
 		limited: map[string]time.Time{}, warm: map[*conversation]time.Time{},
 	}
 	for _, b := range opt.Backends {
 		m.backends[b.Name()] = b
 		m.breakers[b.Name()] = newBreaker(b.Name())
+		m.probers[b.Name()] = &prober{m: m, b: b}
 	}
 	if opt.Default != "" && m.backends[opt.Default] == nil {
 		return nil, &backends.FieldError{Field: "backend", Reason: "unknown: " + opt.Default}
 	}
 	m.spawns = semaphore.NewWeighted(int64(m.lim.Spawns))
 	m.ctx, m.stop = context.WithCancelCause(context.Background())
+	m.aside, m.endAside = context.WithCancel(m.ctx)
 	return m, nil
 }
 
@@ -186,22 +192,6 @@ func (m *Manager) Delete(owner, id string) error {
 	}
 }
 
-// BackendInfo is a backend and whether it can run here.
-type BackendInfo struct {
-	Name string `json:"name"`
-	backends.Status
-	Breaker BreakerInfo `json:"breaker"`
-}
-
-// Backends probes every backend.
-func (m *Manager) Backends(ctx context.Context) []BackendInfo {
-	out := make([]BackendInfo, 0, len(m.opt.Backends))
-	for _, b := range m.opt.Backends {
-		out = append(out, BackendInfo{Name: b.Name(), Status: b.Probe(ctx), Breaker: m.breakers[b.Name()].info()})
-	}
-	return out
-}
-
 // LiveInfo is a run that is not over.
 type LiveInfo struct {
 	ID      string
@@ -261,6 +251,7 @@ func (m *Manager) answered(owner, taskID string, answer func() error) (Task, err
 func (m *Manager) Shutdown(ctx context.Context) error {
 	m.mu.Lock()
 	m.draining = true
+	m.endAside()
 	for _, r := range m.runs {
 		r.live.cancel(backends.ErrShutdown)
 	}

@@ -22,6 +22,11 @@ func (m *Manager) Recover(ctx context.Context) error {
 			m.log.Error("a run of the earlier server could not be closed", "run", log.ID(), "error", err)
 		}
 	}
+	for name, p := range m.probers { // so that the first run does not wait for it
+		if m.opt.Default == "" || m.opt.Default == name {
+			_, _ = p.status(ctx, 0)
+		}
+	}
 	ids, err := m.store.ReadDir("conversations")
 	if err != nil {
 		return nil // none yet

@@ -46,7 +46,10 @@ func (m *Manager) Start(ctx context.Context, owner string, spec Spec) (run *Run,
 	if err := m.complete(&spec, backend); err != nil {
 		return nil, false, err
 	}
-	lendAskUser(&spec, backend.Probe(ctx).Capabilities)
+	if spec.Settings.Interactive {
+		st, _ := m.probers[backend.Name()].status(ctx, probeWait)
+		lendAskUser(&spec, st.Capabilities)
+	}
 	if err := m.checkLimit(backend.Name(), spec.Credential); err != nil {
 		return nil, false, err
 	}
@@ -87,7 +90,7 @@ func (m *Manager) choose(ctx context.Context, name string) (backends.Backend, er
 		if b.Name() == "simulate" {
 			continue // it only acts; nobody shall get it without asking
 		}
-		if b.Probe(ctx).Usable {
+		if st, _ := m.probers[b.Name()].status(ctx, probeWait); st.Usable {
 			return b, nil
 		}
 		if first == nil {

@@ -24,7 +24,7 @@ func (m *Manager) Steer(ctx context.Context, owner, taskID string, msgs []histor
 		return Task{}, err
 	}
 	b := m.backends[run.log.Meta().Backend]
-	if b == nil || !b.Probe(ctx).Capabilities.Steer {
+	if b == nil || !m.can(ctx, b).Steer {
 		return Task{}, fmt.Errorf("%w: this agent takes no input while it works", ErrUnsupported)
 	}
 	l := run.live
@@ -32,11 +32,9 @@ func (m *Manager) Steer(ctx context.Context, owner, taskID string, msgs []histor
 		return Task{}, ErrEnded
 	}
 	done := make(chan error, 1)
-	m.wg.Add(1)
-	go func() { // ends with the agent's answer, or with the run
-		defer m.wg.Done()
-		done <- m.steer(ctx, l, msgs)
-	}()
+	if !m.background(func(context.Context) { done <- m.steer(ctx, l, msgs) }) { // ends with the agent's answer, or with the run
+		return Task{}, ErrDraining
+	}
 	select {
 	case err = <-done:
 	case <-ctx.Done():

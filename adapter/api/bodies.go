@@ -71,9 +71,18 @@ type Ready struct {
 
 // Streams is the answer of /debug/streams.
 type Streams struct {
-	ActiveStreams map[string]StreamInfo `json:"active_streams"` // by task id
-	StreamCount   int                   `json:"stream_count"`
-	ServerUptime  float64               `json:"server_uptime"` // seconds
+	ActiveStreams map[string]StreamInfo   `json:"active_streams"` // by task id
+	StreamCount   int                     `json:"stream_count"`
+	ServerUptime  float64                 `json:"server_uptime"` // seconds
+	Backends      map[string]BackendDebug `json:"backends"`
+}
+
+// BackendDebug is what a server has noticed of a backend.
+type BackendDebug struct {
+	Breaker Breaker `json:"breaker"`
+	// UnknownEvents counts what the agent said and the server did not
+	// understand, by the agent's own types.
+	UnknownEvents map[string]int64 `json:"unknown_events"`
 }
 
 // StreamInfo is the readers of one task.
@@ -256,10 +265,13 @@ func checkPart(field string, p events.Part) error {
 // Backend is an agent and whether it can run on the server.
 type Backend struct {
 	Name         string          `json:"name"`
+	Found        bool            `json:"found"` // its program is there
 	Usable       bool            `json:"usable"`
 	Version      string          `json:"version,omitempty"`
-	Pinned       string          `json:"pinned,omitempty"` // the version the server was tested with
-	Login        string          `json:"login,omitempty"`  // key, login, none
+	Pinned       string          `json:"pinned,omitempty"`  // the version the server was tested with
+	Warning      string          `json:"warning,omitempty"` // another version than that
+	Login        string          `json:"login,omitempty"`   // key, login, none
+	Source       string          `json:"source,omitempty"`  // of the key or login that is used: a variable, a folder
 	Models       []string        `json:"models,omitempty"`
 	Capabilities map[string]bool `json:"capabilities"`
 	Why          string          `json:"why,omitempty"`  // why not usable
