@@ -40,3 +40,6 @@ func (r *Run) Note(d events.Data) error {
 	r.live.rec.record(d)
 	return nil
 }
+
+// BackendNames lists the names of every backend.
+func (m *Manager) BackendNames() []string { return m.names() }
