@@ -342,3 +342,18 @@ func textOf(evs []events.Event) string {
 }
 
 func prompt() host.Request { return host.Prompt("", "hello") }
+
+// alive has the fake answer what an InnerLoop asks at its start.
+func alive(*fake) func(w http.ResponseWriter, r *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		switch r.URL.Path {
+		case "/health":
+			writeJSON(w, 200, api.Health{Status: api.StatusOK})
+		case "/backends":
+			writeJSON(w, 200, api.Backends{Backends: []api.Backend{{Name: "simulate", Usable: true}}})
+		default:
+			return false
+		}
+		return true
+	}
+}
