@@ -41,6 +41,10 @@ var (
 	errNoPrompt     = errors.New("the request has no user message")
 )
 
+func limitReached(err error) bool {
+	return errors.Is(err, errToolLimit) || errors.Is(err, errMaxCost)
+}
+
 // verdict is how a run ends: its state, the reason of session.end, and the
 // error event unless it completed.
 type verdict struct {

@@ -38,7 +38,7 @@ type recorder struct {
 	fileSet map[string]bool
 	steers  int // that the agent itself has put into its place
 	usage   *events.Usage
-	cost    float64
+	turns   events.Usage // the sum of the model turns
 
 	calls     int // of the main agent, native and bridged
 	bridged   int
@@ -281,10 +281,8 @@ func (r *recorder) fileLocked(f events.FileChange) {
 
 func (r *recorder) turnUsageLocked(u events.TurnUsage) {
 	r.append(u)
-	if u.Cost == nil {
-		return
-	}
-	if r.cost += *u.Cost; r.maxCost > 0 && r.cost > r.maxCost {
+	addUsage(&r.turns, u.Usage)
+	if cost := r.turns.Cost; cost != nil && r.maxCost > 0 && *cost >= r.maxCost {
 		r.stop(errMaxCost)
 	}
 }

@@ -68,7 +68,7 @@ func (r *recorder) emptyLocked(v verdict) verdict {
 }
 
 func (r *recorder) usageLocked(backend string) events.Usage {
-	u := events.Usage{}
+	u := r.turns // of a turn that was ended before its agent could sum up
 	if r.usage != nil {
 		u = *r.usage
 	}
@@ -83,6 +83,30 @@ func (r *recorder) usageLocked(backend string) events.Usage {
 	}
 	u.TotalTokens = total(u)
 	return u
+}
+
+// addUsage adds a model turn; what is unknown in all stays unknown.
+func addUsage(sum *events.Usage, u events.Usage) {
+	plus(&sum.InputTokens, u.InputTokens)
+	plus(&sum.OutputTokens, u.OutputTokens)
+	plus(&sum.CacheReadTokens, u.CacheReadTokens)
+	plus(&sum.CacheWriteTokens, u.CacheWriteTokens)
+	plus(&sum.ReasoningTokens, u.ReasoningTokens)
+	plus(&sum.Cost, u.Cost)
+	if u.Model != "" {
+		sum.Model = u.Model
+	}
+}
+
+func plus[N int64 | float64](sum **N, n *N) {
+	if n == nil {
+		return
+	}
+	v := *n
+	if *sum != nil {
+		v += **sum
+	}
+	*sum = &v
 }
 
 // total sums the disjoint counts that are known; nil if none is.

@@ -190,20 +190,28 @@ func (h runHost) Emit(e events.Event) {
 	h.l.rec.record(e.Data)
 }
 
-// Request implements backends.Host. A call above the run's limit is not made.
+// Request implements backends.Host.
 func (h runHost) Request(ctx context.Context, q events.Request) backends.Pending {
 	h.up()
-	switch q.Kind {
+	return h.l.sess.Request(ctx, q)
+}
+
+const overLimit = "the turn's limit of tool calls is reached"
+
+// admit is asked before any request of the agent's, on whichever road: a call
+// above the run's limit is not made.
+func (l *live) admit(kind events.RequestKind) string {
+	switch kind {
 	case events.KindTool:
-		if !h.l.rec.admit() {
-			return refused{events.Answer{Outcome: events.OutcomeCanceled, IsError: true, Result: "the turn's limit of tool calls is reached"}}
+		if !l.rec.admit() {
+			return overLimit
 		}
 	case events.KindPermission:
-		if h.l.rec.over() {
-			return refused{events.Answer{Outcome: events.OutcomeDenied, By: "policy", Message: "the turn's limit of tool calls is reached"}}
+		if l.rec.over() {
+			return overLimit
 		}
 	}
-	return h.l.sess.Request(ctx, q)
+	return ""
 }
 
 // up notes the agent's first sign of life.
@@ -215,10 +223,6 @@ func (h runHost) up() {
 		s.up()
 	}
 }
-
-type refused struct{ answer events.Answer }
-
-func (r refused) Wait() (events.Answer, error) { return r.answer, nil }
 
 // watch ends the turn when its time is over, or when the agent shows no sign
 // of life while nothing is open. It returns with ctx, which the turn's owner

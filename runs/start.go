@@ -120,6 +120,10 @@ func (m *Manager) complete(spec *Spec, b backends.Backend) error {
 	if set.Permission == backends.PermissionAsk && m.opt.OpenServer {
 		return &backends.FieldError{Field: "metadata.permission_mode", Reason: `"ask" promises nothing on a server without keys, where the agent can answer itself; start it with keys`}
 	}
+	set.MaxCost = spec.MaxCostUSD
+	if noTools(set.ToolChoice) {
+		set.Tools = nil
+	}
 	if spec.Timeout <= 0 {
 		spec.Timeout = of(m.lim.Turn, b.Name())
 	}
@@ -144,11 +148,22 @@ func (m *Manager) complete(spec *Spec, b backends.Backend) error {
 	return nil
 }
 
+// noTools reports whether a tool_choice offers the host's tools at all: "none",
+// or {"type": "none"}.
+func noTools(choice json.RawMessage) bool {
+	var word string
+	var object struct{ Type string }
+	if json.Unmarshal(choice, &word) != nil && json.Unmarshal(choice, &object) == nil {
+		word = object.Type
+	}
+	return word == "none"
+}
+
 // lendAskUser gives an agent that cannot ask by itself a tool that does, where
 // a user is there. A host's own tool of that name stays the host's.
 func lendAskUser(spec *Spec, can backends.Capabilities) {
 	set := &spec.Settings
-	if !set.Interactive || can.Questions || !can.Tools {
+	if !set.Interactive || can.Questions || !can.Tools || noTools(set.ToolChoice) {
 		return
 	}
 	ask := toolbridge.AskUser()
@@ -363,6 +378,7 @@ func (m *Manager) session(l *live) toolbridge.SessionConfig {
 		RunID: l.meta.ID, Owner: l.meta.Owner, ConversationID: l.conv.id,
 		Permission: l.spec.Settings.Permission, Interactive: l.spec.Settings.Interactive,
 		ToolTimeout: l.spec.Timeout, InputTimeout: l.spec.InputTimeout, Memory: l.conv.memory, Tools: tools,
+		Admit:     l.admit,
 		Log:       l.logRequest,
 		OnExpired: func() { l.cancel(errInputTimeout) },
 	}

@@ -75,6 +75,9 @@ func (m *Manager) finish(run *Run, out backends.Outcome, err error) {
 	if err == nil && out.Reason != "" {
 		v.reason = out.Reason
 	}
+	if cause := context.Cause(l.ctx); err == nil && limitReached(cause) {
+		v = judge(cause) // the agent ended its turn before it heard of that
+	}
 	l.endSteering()
 	l.sess.Close(sessionCause(err))
 	closing, v := l.rec.seal(v, l.meta.Backend, out.Output)

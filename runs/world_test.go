@@ -27,6 +27,9 @@ type world struct {
 	other []backends.Backend
 	lim   runs.Limits
 	open  bool
+
+	bridge *toolbridge.Bridge // nil: a new one
+	mcp    string             // base of the second road
 }
 
 func newWorld(t *testing.T, change ...func(*world)) *world {
@@ -46,9 +49,13 @@ func (w *world) start() {
 	if w.store, err = journal.Open(w.dir, &journal.Options{Logger: quiet}); err != nil {
 		w.t.Fatal(err)
 	}
+	bridge := w.bridge
+	if bridge == nil {
+		bridge = toolbridge.New(&toolbridge.Options{Logger: quiet})
+	}
 	sim := simulate.New(&simulate.Options{StateDir: w.home})
 	w.m, err = runs.New(runs.Options{
-		Store: w.store, Bridge: toolbridge.New(&toolbridge.Options{Logger: quiet}), Default: "simulate",
+		Store: w.store, Bridge: bridge, MCPURL: w.mcp, Default: "simulate",
 		Backends: append([]backends.Backend{sim}, w.other...), Dir: w.t.TempDir(), Limits: w.lim, OpenServer: w.open,
 	})
 	if err != nil {

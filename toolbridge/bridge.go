@@ -108,6 +108,10 @@ type SessionConfig struct {
 	Memory       *Memory       // the conversation's; nil: nothing is remembered
 	Tools        []ToolSpec
 
+	// Admit says why the run may make no such request any more, "" if it may; a
+	// call that is refused is not announced. It is asked on both roads. Nil: it
+	// always may.
+	Admit func(events.RequestKind) string
 	// Log appends to the run's log and returns when it has.
 	Log func(events.Data)
 	// OnOpen and OnClose say that a request was announced or resolved, and how

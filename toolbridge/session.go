@@ -33,11 +33,15 @@ type Session struct {
 
 // Request announces r in the log, in the order of calls, and returns; the
 // answer comes by Wait. A request that the host never has to see is resolved
-// at once: by policy, because nobody is there, because its arguments do not
+// at once: because the run may not make it, by policy, because nobody is there, because its arguments do not
 // fit the tool's schema (a session.status notice says so), or because ctx or
 // the session has ended.
 func (s *Session) Request(ctx context.Context, r events.Request) *Pending {
 	p := newPending(s, r)
+	if why := s.admit(r.Kind); why != "" {
+		s.b.resolve(p, resolution{answer: refusedAnswer(r.Kind, why)})
+		return p
+	}
 	refusal := s.check(p)
 	s.logMu.Lock()
 	defer s.logMu.Unlock()
@@ -54,6 +58,20 @@ func (s *Session) Request(ctx context.Context, r events.Request) *Pending {
 	s.beginLogLocked(p)
 	p.watch()
 	return p
+}
+
+func (s *Session) admit(kind events.RequestKind) string {
+	if s.c.Admit == nil {
+		return ""
+	}
+	return s.c.Admit(kind)
+}
+
+func refusedAnswer(kind events.RequestKind, why string) events.Answer {
+	if kind == events.KindPermission {
+		return events.Answer{Outcome: events.OutcomeDenied, By: byPolicy, Message: why}
+	}
+	return events.Answer{Outcome: events.OutcomeCanceled, IsError: true, Result: why}
 }
 
 // beginLogLocked registers p and announces it, if it can be announced now.
