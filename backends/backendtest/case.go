@@ -18,8 +18,6 @@ type Case struct {
 	// same time.
 	Beside []Turn
 
-	// Row is the row of the table that it is part of; "" is none.
-	Row string
 	// LoggedOut says that there is no key and no login: Rig.LoggedOut makes
 	// the backend, and the conversation is opened without a credential.
 	LoggedOut bool
@@ -209,6 +207,8 @@ type Want struct {
 	// Exact says that Said are all messages, and Thought all reasoning if it
 	// is not nil.
 	Exact bool
+	// Never are words that no message holds.
+	Never []string
 	// HeardFiles are contents of files: the model was told each, or the path
 	// of a file that holds it.
 	HeardFiles []string
@@ -227,6 +227,14 @@ type Want struct {
 	// Offered are tools of the host that the model was offered, Withheld those
 	// that it was not; for seats that are Viewers.
 	Offered, Withheld []string
+	// Natives are the agent's own tools that the model may have been offered;
+	// nil is not checked.
+	Natives []string
+	// Asked says that a permission was asked for.
+	Asked bool
+	// SameAsks says that all permissions were asked for with one tool and one
+	// input: a host's "always" is kept by both.
+	SameAsks bool
 	// Output is the structured output, as JSON.
 	Output string
 	// Counted are names of usage fields that must be there.

@@ -8,7 +8,16 @@ import (
 	"innerd/events"
 )
 
-// Cases are all cases, in an order that tells first what is simplest.
+// All are all cases, in an order that tells first what is simplest.
+func All() []Case {
+	return slices.Concat(
+		Cases(), moreTextCases(), workCases(), moreCallCases(), toolSetCases(), moreAskCases(), settingCases(), inputCases(),
+		usageCases(), steerCases(), moreMemoryCases(), compactCases(), moreErrorCases(), safetyCases(),
+	)
+}
+
+// Cases are those that need no more of who plays them than a host has: they
+// are played over HTTP too.
 func Cases() []Case {
 	return slices.Concat(
 		textCases(), nativeCases(), bridgedCases(), longBridgedCases(), requestCases(),

@@ -142,7 +142,7 @@ func errorCases() []Case {
 	} {
 		out = append(out, one("error-"+class, "hosts decide by the class of a failure", nil, Turn{
 			Steps: []Step{{Error: &Error{Type: class, Message: "the model says " + class}}},
-			Want:  Want{Error: class, Unsaid: true},
+			Want:  Want{Error: class, Unsaid: true, MaxAsks: asks},
 		}))
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"innerd/backends"
 	"innerd/events"
@@ -21,6 +22,12 @@ type Result struct {
 	Exit      *backends.Exit
 	Heard     string // all that the model was told; "" where it can't be seen
 	HeardNone bool   // Heard can't be seen: it is not checked
+
+	Output     []byte // structured, as JSON
+	RetryAfter time.Duration
+	Seen       *Seen          // how the model was asked; nil where that can't be seen
+	Asks       *int           // how often; likewise
+	Before     []events.Event // what the agent said before the turn, while it compacted
 }
 
 // Check reports what is not as wanted.
@@ -31,6 +38,8 @@ func (w Want) Check(r Result, cancel bool) []string {
 	c.tools(w)
 	c.requests(w)
 	c.usage(w)
+	c.shown(w)
+	c.settings(w)
 	if !r.HeardNone {
 		c.told(w)
 	}
@@ -75,6 +84,17 @@ func (c *comparer) end(w Want, cancel bool) {
 func (c *comparer) said(w Want) {
 	if missing := subsequence(w.Said, c.heard.messages); missing != "" {
 		c.fault("no message %q in its place; the messages: %q", short(missing), shorts(c.heard.messages))
+	}
+	for _, words := range w.Never {
+		if slices.ContainsFunc(c.heard.messages, func(m string) bool { return strings.Contains(m, words) }) {
+			c.fault("%q was said; the messages: %q", words, shorts(c.heard.messages))
+		}
+	}
+	if w.Exact && !slices.Equal(w.Said, c.heard.messages) {
+		c.fault("the messages are %q, want %q", shorts(c.heard.messages), w.Said)
+	}
+	if w.Exact && w.Thought != nil && !slices.Equal(w.Thought, c.heard.reasoning) {
+		c.fault("the blocks of reasoning are %q, want %q", shorts(c.heard.reasoning), w.Thought)
 	}
 	if missing := subsequence(w.Thought, c.heard.reasoning); missing != "" {
 		c.fault("no reasoning %q in its place; the blocks: %q", short(missing), shorts(c.heard.reasoning))
@@ -143,6 +163,12 @@ func (c *comparer) requests(w Want) {
 }
 
 func (c *comparer) usage(w Want) {
+	c.disjoint()
+	for _, name := range w.Counted {
+		if _, ok := usageFields(c.heard.usage)[name]; !ok {
+			c.fault("usage: there is no %s; all: %s", name, asJSON(c.heard.usage))
+		}
+	}
 	if w.Usage == nil {
 		return
 	}
@@ -167,6 +193,11 @@ func (c *comparer) told(w Want) {
 	for _, s := range w.HeardOnce {
 		if n := strings.Count(c.r.Heard, s); n != 1 {
 			c.fault("the model was told %q %d times, want once", short(s), n)
+		}
+	}
+	for _, content := range w.HeardFiles {
+		if !strings.Contains(c.r.Heard, content) && !heardPath(c.r.Heard, content) {
+			c.fault("the model was told neither %q nor the path of a file that holds it", short(content))
 		}
 	}
 	for _, s := range w.Unheard {

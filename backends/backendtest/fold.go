@@ -16,6 +16,17 @@ type folded struct {
 	requests            []request
 	together            int
 	usage               *events.Usage
+	changes             []events.FileChange
+	subagents           []*subagent
+	states              []string
+}
+
+// subagent is another agent that the agent started.
+type subagent struct {
+	id, parent string // parent: the call that started it
+	text       strings.Builder
+	outputs    []string // of the tools it ran
+	ended      bool
 }
 
 type tool struct {
@@ -38,11 +49,14 @@ func (r request) fits(w RequestWant) bool {
 
 // fold goes over the events of a turn.
 func fold(log []events.Event) folded {
-	f := &folder{}
+	f := &folder{nested: map[string][]string{}}
 	for _, e := range log {
 		f.event(e.Data)
 	}
 	f.keep()
+	for _, s := range f.subagents {
+		s.outputs = f.nested[s.parent]
+	}
 	return f.folded
 }
 
@@ -51,7 +65,8 @@ type folder struct {
 	thinks bool   // the open block is reasoning
 	key    string // of the open block
 	text   strings.Builder
-	open   int // requests
+	open   int                 // requests
+	nested map[string][]string // outputs of tools by the call that started their sub-agent
 }
 
 func (f *folder) event(d events.Data) {
@@ -73,9 +88,40 @@ func (f *folder) event(d events.Data) {
 		f.complete(d)
 	case events.Usage:
 		f.usage = &d
+	case events.FileChange:
+		f.changes = append(f.changes, d)
+	case events.Status:
+		f.states = append(f.states, d.State)
+	case events.SubagentStart, events.SubagentDelta, events.SubagentComplete:
+		f.subagent(d)
 	default:
 		f.request(d)
 	}
+}
+
+func (f *folder) subagent(d events.Data) {
+	switch d := d.(type) {
+	case events.SubagentStart:
+		f.subagents = append(f.subagents, &subagent{id: d.ID, parent: d.ParentID})
+	case events.SubagentDelta:
+		if s := f.subagentOf(d.ID); s != nil {
+			s.text.WriteString(d.Text)
+		}
+	case events.SubagentComplete:
+		if s := f.subagentOf(d.ID); s != nil {
+			s.text.WriteString("\n" + d.Result)
+			s.ended = true
+		}
+	}
+}
+
+func (f *folder) subagentOf(id string) *subagent {
+	for _, s := range f.subagents {
+		if s.id == id {
+			return s
+		}
+	}
+	return nil
 }
 
 func (f *folder) delta(thinks bool, key, text string) {
@@ -108,6 +154,7 @@ func (f *folder) keep() {
 
 func (f *folder) complete(d events.ToolComplete) {
 	if d.ParentID != "" {
+		f.nested[d.ParentID] = append(f.nested[d.ParentID], d.Result)
 		return
 	}
 	if d.Success {

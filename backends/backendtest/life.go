@@ -21,6 +21,9 @@ func (p *player) ready(name string) bool {
 		return false
 	}
 	cfg := p.seat.Config()
+	if p.loggedOut {
+		cfg.Credential = nil
+	}
 	cfg.ID, cfg.Dir, cfg.Grace, cfg.Session = p.id, p.dir, p.shared.rig.grace(), p.saved()
 	seatSave := cfg.Save
 	cfg.Save = func(s backends.Session) error {
@@ -30,7 +33,7 @@ func (p *player) ready(name string) bool {
 		}
 		return seatSave(s)
 	}
-	cfg.Stray = func(events.Event) {}
+	cfg.Stray = p.stray
 	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
 	defer cancel()
 	conv, err := p.shared.backend.Open(ctx, cfg)
@@ -57,6 +60,24 @@ func (p *player) save(s backends.Session) {
 	p.session = s
 }
 
+// stray takes what the agent says outside a run.
+func (p *player) stray(e events.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.Data != nil {
+		p.strays = append(p.strays, e)
+	}
+}
+
+// takeStrays are the strays since it was last called.
+func (p *player) takeStrays() []events.Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.strays
+	p.strays = nil
+	return out
+}
+
 func (p *player) saved() backends.Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,6 +95,10 @@ func (p *player) before(name string, b Before) bool {
 	case BeforeRestart:
 		ok := p.end(name)
 		p.shared.restart()
+		return ok
+	case BeforeCopy:
+		ok := p.end(name)
+		p.shared.copy()
 		return ok
 	case BeforeKill:
 		return p.kill(name)

@@ -2,6 +2,7 @@ package backendtest_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"runtime"
 	"slices"
@@ -47,6 +48,8 @@ type mutant struct {
 	open func(ctx context.Context, b *simulate.Backend, cfg backends.Config) (backends.Conversation, error)
 	host func(h backends.Host) backends.Host
 	run  func(ctx context.Context, in backends.Input, h backends.Host, c backends.Conversation) (backends.Outcome, error)
+
+	steer, compact func() error // what it does when it is asked to, instead
 }
 
 func (m mutant) Open(ctx context.Context, cfg backends.Config) (backends.Conversation, error) {
@@ -75,6 +78,22 @@ func (c mutantConversation) Run(ctx context.Context, in backends.Input, h backen
 	return c.Conversation.Run(ctx, in, h)
 }
 
+// Steer implements backends.Steerer.
+func (c mutantConversation) Steer(ctx context.Context, parts []events.Part) error {
+	if c.m.steer != nil {
+		return c.m.steer()
+	}
+	return c.Conversation.(backends.Steerer).Steer(ctx, parts)
+}
+
+// Compact implements backends.Compacter.
+func (c mutantConversation) Compact(ctx context.Context) error {
+	if c.m.compact != nil {
+		return c.m.compact()
+	}
+	return c.Conversation.(backends.Compacter).Compact(ctx)
+}
+
 // hostFunc changes what the agent emits.
 type hostFunc struct {
 	backends.Host
@@ -100,11 +119,7 @@ func (h slowHost) Request(ctx context.Context, r events.Request) backends.Pendin
 func play(t *testing.T, name string, m mutant) *fakeT {
 	t.Helper()
 	dir := t.TempDir()
-	all := backendtest.Cases()
-	i := slices.IndexFunc(all, func(c backendtest.Case) bool { return c.Name == name })
-	if i < 0 {
-		t.Fatalf("no case %q", name)
-	}
+	all := backendtest.All()
 	rig := backendtest.Rig{
 		Name: "mutant", Turn: 2 * time.Second, Grace: 100 * time.Millisecond,
 		Backend: func(testing.TB) backends.Backend {
@@ -112,8 +127,21 @@ func play(t *testing.T, name string, m mutant) *fakeT {
 			m.Backend = simulate.New(&simulate.Options{StateDir: dir})
 			return m
 		},
-		Seat:  func(testing.TB, backendtest.Case) backendtest.Seat { return &seat{dir: dir} },
-		Lacks: map[backendtest.Need]string{backendtest.NeedProcess: "it is a test"},
+		Seat:   func(testing.TB, backendtest.Case) backendtest.Seat { return &seat{dir: dir} },
+		Lacks:  map[backendtest.Need]string{backendtest.NeedProcess: "it is a test"},
+		Models: [2]string{"simulate-1", "simulate-2"}, Efforts: [2]string{"low", "high"}, Clash: "shell",
+		Copy: func(testing.TB, backends.Backend) backends.Backend {
+			m := m
+			m.Backend = simulate.New(&simulate.Options{StateDir: dir})
+			return m
+		},
+		LoggedOut: func(testing.TB) backends.Backend { return simulate.New(nil) },
+		Natives:   []backendtest.NativeTool{{Name: "look"}, {Name: "shell", Input: []byte(`{"command":"true"}`)}},
+	}
+	all = append(all, backendtest.NativesOf(rig)...)
+	i := slices.IndexFunc(all, func(c backendtest.Case) bool { return c.Name == name })
+	if i < 0 {
+		t.Fatalf("no case %q", name)
 	}
 	f := &fakeT{TB: t}
 	done := make(chan struct{})
@@ -135,24 +163,38 @@ func (s *seat) Arrange(steps []backendtest.Step) backendtest.Setup {
 	return backendtest.Setup{Settings: backends.Settings{Options: backendtest.Script(steps)}}
 }
 
-func (s *seat) Heard() string {
+func (s *seat) told() simulate.Told {
 	told, _ := simulate.New(&simulate.Options{StateDir: s.dir}).Told(s.id)
+	return told
+}
+
+func (s *seat) Seen() backendtest.Seen {
+	told := s.told()
+	return backendtest.Seen{Model: told.Model, Effort: told.Effort, Tools: told.Tools}
+}
+
+func (s *seat) Heard() string {
+	told := s.told()
 	out := []string{told.System}
 	for _, e := range told.Entries {
 		out = append(out, e.Text)
 		for _, p := range e.Parts {
-			out = append(out, p.Text, p.Data)
+			raw, _ := base64.StdEncoding.DecodeString(p.Data)
+			out = append(out, p.Text, p.Name, p.Data, string(raw))
 		}
 	}
 	return strings.Join(out, "\n")
 }
 
+// mutantTest is a fault, a case that must find it, and part of what it says.
+type mutantTest struct {
+	name, in string
+	m        mutant
+	fault    string
+}
+
 func TestMutantsAreCaught(t *testing.T) {
-	for _, test := range []struct {
-		name, in string
-		m        mutant
-		fault    string
-	}{
+	for _, test := range append(moreMutants(t), []mutantTest{
 		{"a piece twice", "text", emits(func(h backends.Host, e events.Event) {
 			h.Emit(e)
 			if e.Type() == events.TypeMessageDelta {
@@ -204,7 +246,7 @@ func TestMutantsAreCaught(t *testing.T) {
 			return c.Run(ctx, in, h)
 		}}, "goroutines were left"},
 		{"usage of the conversation", "usage-of-this-run", emits(cumulative()), "usage: input_tokens"},
-	} {
+	}...) {
 		t.Run(test.name, func(t *testing.T) {
 			f := play(t, test.in, test.m)
 			if !strings.Contains(strings.Join(f.faults, "\n"), test.fault) {

@@ -6,6 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,8 +30,12 @@ type player struct {
 	conv   backends.Conversation
 	played []played
 
+	loggedOut bool
+	told      strings.Builder // what was said so far, for a new session
+
 	mu      sync.Mutex
 	session backends.Session // as it was last saved
+	strays  []events.Event
 }
 
 // played is a turn that is over: nothing more may come of it.
@@ -37,7 +46,18 @@ type played struct {
 }
 
 func newPlayer(t testing.TB, s *shared, c Case, name string) *player {
-	return &player{t: t, shared: s, name: name, seat: s.rig.Seat(t, c), dir: t.TempDir(), id: "01" + rand.Text()[:24]}
+	return &player{
+		t: t, shared: s, name: name, seat: s.rig.Seat(t, c), dir: directory(t), id: "01" + rand.Text()[:24], loggedOut: c.LoggedOut,
+	}
+}
+
+// directory makes a directory whose path is the same when links are resolved.
+func directory(t testing.TB) string {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // play plays the turns in order, up to the first that can't be played.
@@ -50,7 +70,8 @@ func (p *player) play(turns []Turn) {
 }
 
 func (p *player) turn(name string, turn Turn) bool {
-	if !p.before(name, turn.Before) || !p.ready(name) {
+	turn = p.shared.rig.expand(turn, p.dir)
+	if !p.files(name, turn.Files) || !p.before(name, turn.Before) || !p.ready(name) || !p.compact(name, turn.Compact) {
 		return false
 	}
 	setup := p.seat.Arrange(turn.Steps)
@@ -65,6 +86,7 @@ func (p *player) turn(name string, turn Turn) bool {
 		if !p.end(name) || !p.ready(name) {
 			return false
 		}
+		in.History = p.history() + in.History
 		rec, out, err = p.run(name, turn, in)
 	}
 	if rec == nil {
@@ -83,7 +105,98 @@ func (p *player) turn(name string, turn Turn) bool {
 		p.t.Logf("%s: Run returned %+v, %v; the log:\n%s", name, out, err, Dump(r.Events))
 	}
 	p.played = append(p.played, played{name, rec, known})
+	p.remember(turn, r)
 	return len(faults) == 0
+}
+
+// remember keeps what was said, as a run does.
+func (p *player) remember(turn Turn, r Result) {
+	fmt.Fprintf(&p.told, "user: %s\n", turn.Prompt)
+	for _, m := range fold(r.Events).messages {
+		fmt.Fprintf(&p.told, "assistant: %s\n", m)
+	}
+}
+
+// history is what a new session is told of the turns before.
+func (p *player) history() string {
+	if p.told.Len() == 0 {
+		return ""
+	}
+	return "<conversation_history>\n" + p.told.String() + "</conversation_history>"
+}
+
+// files writes what shall be in the directory.
+func (p *player) files(name string, files map[string]string) bool {
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		full := filepath.Join(p.dir, path)
+		err := os.MkdirAll(filepath.Dir(full), 0o755)
+		if err == nil {
+			err = os.WriteFile(full, []byte(files[path]), 0o755)
+		}
+		if err != nil {
+			p.t.Errorf("%s: %v", name, err)
+			return false
+		}
+	}
+	return true
+}
+
+// compact has the agent compact its memory, as the host may ask.
+func (p *player) compact(name string, c *Compact) bool {
+	if c == nil {
+		return true
+	}
+	conv, ok := p.conv.(backends.Compacter)
+	if !ok {
+		p.t.Errorf("%s: the backend says that it can compact, but its conversation is no Compacter", name)
+		return false
+	}
+	p.seat.Arrange([]Step{{Compact: c}})
+	p.takeStrays()
+	ctx, cancel := context.WithTimeout(p.t.Context(), p.shared.rig.limit(Turn{}))
+	defer cancel()
+	if err := conv.Compact(ctx); err != nil {
+		p.t.Errorf("%s: Compact: %v", name, err)
+		return false
+	}
+	return true
+}
+
+// steer is called once, by the recorder: it steers beside the run, and tells
+// the recorder when the agent has taken it. The group ends with the steering.
+func (p *player) steer(ctx context.Context, name string, turn Turn, rec *Recorder, wg *sync.WaitGroup) {
+	conv, ok := p.conv.(backends.Steerer)
+	if !ok {
+		p.t.Errorf("%s: the backend says that it can be steered, but its conversation is no Steerer", name)
+		return
+	}
+	wg.Go(func() { // ends with the run's context at the latest
+		if err := conv.Steer(ctx, []events.Part{events.Text(turn.Host.Steer.Text)}); err != nil {
+			p.t.Errorf("%s: Steer: %v", name, err)
+			return
+		}
+		rec.Steered()
+	})
+}
+
+// steered checks, after the run, that it was steered and takes no more.
+func (p *player) steered(name string, turn Turn, rec *Recorder) {
+	if turn.Host.Steer.On == "" {
+		return
+	}
+	if !rec.Steering() {
+		p.t.Errorf("%s: there was no %s to steer at", name, turn.Host.Steer.On)
+		return
+	}
+	conv, ok := p.conv.(backends.Steerer)
+	if !ok {
+		return // was said
+	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), soon)
+	defer cancel()
+	if err := conv.Steer(ctx, []events.Part{events.Text("too late")}); !errors.Is(err, backends.ErrTooLate) {
+		p.t.Errorf("%s: Steer after the turn gives %v, want ErrTooLate", name, err)
+	}
 }
 
 // run has the conversation run the turn. A nil recorder says that it never
@@ -91,7 +204,13 @@ func (p *player) turn(name string, turn Turn) bool {
 func (p *player) run(name string, turn Turn, in backends.Input) (*Recorder, backends.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(p.t.Context())
 	defer cancel(nil)
-	rec := NewRecorder(turn, p.first(name), func() { cancel(backends.ErrCanceled) })
+	cause := backends.ErrCanceled
+	if turn.Host.Cancel.Stalled {
+		cause = backends.ErrStalled
+	}
+	rec := NewRecorder(turn, p.first(name), func() { cancel(cause) })
+	var steering sync.WaitGroup
+	rec.OnSteer(func() { p.steer(ctx, name, turn, rec, &steering) })
 	limit := p.shared.rig.limit(turn)
 	type returned struct {
 		out backends.Outcome
@@ -105,13 +224,15 @@ func (p *player) run(name string, turn Turn, in backends.Input) (*Recorder, back
 	}()
 	if turn.Host.Cancel.Early {
 		p.asked(name)
-		cancel(backends.ErrCanceled)
+		cancel(cause)
 	}
 	over := time.NewTimer(limit)
 	defer over.Stop()
 	select {
 	case r := <-done:
+		steering.Wait()
 		rec.Close()
+		p.steered(name, turn, rec)
 		return rec, r.out, r.err
 	case <-over.C:
 		p.t.Errorf("%s: Run did not return in %v; the log:\n%s", name, limit, Dump(rec.Events()))
@@ -148,14 +269,22 @@ func (p *player) asked(name string) {
 }
 
 func (p *player) result(rec *Recorder, out backends.Outcome, err error) Result {
-	r := Result{Events: rec.Events(), Heard: p.seat.Heard()}
+	r := Result{Events: rec.Events(), Heard: p.seat.Heard(), Output: out.Output, Before: p.takeStrays()}
+	if v, ok := p.seat.(Viewer); ok {
+		seen := v.Seen()
+		r.Seen = &seen
+	}
+	if c, ok := p.seat.(Counter); ok {
+		asks := c.Asks()
+		r.Asks = &asks
+	}
 	var failed *backends.Error
 	switch {
 	case err == nil:
 		r.Completed, r.Reason = true, out.Reason
 	case errors.As(err, &failed):
-		r.ErrorType, r.Exit = failed.Type, failed.Exit
-	case errors.Is(err, backends.ErrCanceled):
+		r.ErrorType, r.Exit, r.RetryAfter = failed.Type, failed.Exit, failed.RetryAfter
+	case errors.Is(err, backends.ErrCanceled) || errors.Is(err, backends.ErrStalled):
 		r.Canceled = true
 	default:
 		r.ErrorType = "(not an *Error: " + err.Error() + ")"
@@ -177,7 +306,7 @@ func (p *player) after(w Want, starts int) (faults []string) {
 			faults = append(faults, "Done is not closed")
 		}
 	}
-	return faults
+	return append(faults, w.CheckOutside(p.dir)...)
 }
 
 func (p *player) starts() int {
@@ -189,7 +318,7 @@ func (p *player) starts() int {
 
 // input is what the suite puts into the agent.
 func input(turn Turn, setup Setup) backends.Input {
-	in := backends.Input{History: turn.History, Set: setup.Settings}
+	in := backends.Input{History: turn.History, Set: merge(setup.Settings, turn.Set)}
 	if turn.Prompt != "" {
 		in.Parts = append(in.Parts, events.Text(turn.Prompt))
 	}
@@ -201,8 +330,59 @@ func input(turn Turn, setup Setup) backends.Input {
 	if in.Set.Permission == "" {
 		in.Set.Permission = backends.PermissionAuto
 	}
-	in.Set.Tools = append(Tools(turn.Steps), in.Set.Tools...)
+	in.Set.Tools = slices.Concat(Tools(turn.Steps), turn.Tools, in.Set.Tools)
 	return in
+}
+
+// merge puts what a case says over what its rig needs.
+func merge(rig, c backends.Settings) backends.Settings {
+	out := rig
+	if c.Model != "" {
+		out.Model = c.Model
+	}
+	if c.Effort != "" {
+		out.Effort = c.Effort
+	}
+	if c.ThinkingTokens != 0 {
+		out.ThinkingTokens = c.ThinkingTokens
+	}
+	if c.MaxTurns != 0 {
+		out.MaxTurns = c.MaxTurns
+	}
+	if c.MaxCost != 0 {
+		out.MaxCost = c.MaxCost
+	}
+	if c.Background != "" {
+		out.Background = c.Background
+	}
+	if len(c.ToolChoice) > 0 {
+		out.ToolChoice = c.ToolChoice
+	}
+	if len(c.Schema) > 0 {
+		out.Schema = c.Schema
+	}
+	return out
+}
+
+// expand puts what the placeholders of a turn stand for into it.
+func (r Rig) expand(turn Turn, dir string) Turn {
+	raw, err := json.Marshal(turn)
+	if err != nil {
+		panic("backendtest: " + err.Error()) // a case with arguments that are no JSON
+	}
+	old := string(raw)
+	next := strings.NewReplacer(
+		InDir, dir, InModel, r.Models[0], InOtherModel, r.Models[1],
+		InEffort, r.Efforts[0], InMoreEffort, r.Efforts[1], InClash, r.Clash,
+	).Replace(old)
+	if next == old {
+		return turn
+	}
+	var out Turn
+	if err := json.Unmarshal([]byte(next), &out); err != nil {
+		panic("backendtest: " + err.Error()) // a name with a quote in it
+	}
+	return out
 }
 
 // Dump writes a log for people.

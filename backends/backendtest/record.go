@@ -23,6 +23,7 @@ var errOver = errors.New("the run is over")
 type Recorder struct {
 	turn     Turn
 	onCancel func() // called once, at the event the turn cancels at; may be nil
+	onSteer  func() // called once, at the event the turn steers at; may be nil
 	ctx      context.Context
 	end      context.CancelCauseFunc
 	answers  sync.WaitGroup // a goroutine for each open request; Close ends them
@@ -37,6 +38,8 @@ type Recorder struct {
 	requests int
 	alive    int // events without data
 	canceled bool
+	steering bool          // onSteer was called
+	steered  chan struct{} // closed when the agent has taken it
 	closed   bool
 	faults   []string
 }
@@ -47,8 +50,22 @@ func NewRecorder(turn Turn, first, onCancel func()) *Recorder {
 	ctx, end := context.WithCancelCause(context.Background())
 	return &Recorder{
 		turn: turn, first: first, onCancel: onCancel, ctx: ctx, end: end,
-		replies: slices.Clone(turn.Host.Replies), changed: make(chan struct{}),
+		replies: slices.Clone(turn.Host.Replies), changed: make(chan struct{}), steered: make(chan struct{}),
 	}
+}
+
+// OnSteer has f called once, when the turn's Host says that it steers. f must
+// not block. Call it before the turn begins.
+func (r *Recorder) OnSteer(f func()) { r.onSteer = f }
+
+// Steered says that the agent has taken what it was steered with.
+func (r *Recorder) Steered() { close(r.steered) }
+
+// Steering reports whether the turn has come to where its Host steers.
+func (r *Recorder) Steering() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.steering
 }
 
 // Emit implements backends.Host.
@@ -63,9 +80,14 @@ func (r *Recorder) Emit(e events.Event) {
 		r.faultLocked("emitted %s, which only a run may", d.EventType())
 		return
 	case events.ToolRequest, events.ToolResolved, events.PermissionRequest, events.PermissionResolved,
-		events.InputRequired, events.InputResolved, events.Damaged, events.Steered:
+		events.InputRequired, events.InputResolved, events.Damaged:
 		r.faultLocked("emitted %s, which belongs to requests", d.EventType())
 		return
+	case events.Steered:
+		if !r.steering {
+			r.faultLocked("emitted %s, though nobody had steered", d.EventType())
+			return
+		}
 	}
 	if _, err := events.AppendLine(nil, 0, 0, e.Data); err != nil {
 		r.faultLocked("emitted what can't be encoded: %v", err)
@@ -94,6 +116,12 @@ func (r *Recorder) appendLocked(d events.Data) {
 		r.canceled = true
 		if r.onCancel != nil {
 			r.onCancel()
+		}
+	}
+	if on := r.turn.Host.Steer.On; on != "" && on == d.EventType() && !r.steering {
+		r.steering = true
+		if r.onSteer != nil {
+			r.onSteer()
 		}
 	}
 }
@@ -137,7 +165,9 @@ func (r *Recorder) Request(ctx context.Context, req events.Request) backends.Pen
 func (r *Recorder) takeLocked(req events.Request) (Reply, bool) {
 	for i, reply := range r.replies {
 		if reply.Kind == req.Kind && (reply.Tool == "" || reply.Tool == req.Tool) {
-			r.replies = slices.Delete(r.replies, i, i+1)
+			if !reply.Many {
+				r.replies = slices.Delete(r.replies, i, i+1)
+			}
 			return reply, true
 		}
 	}
@@ -172,6 +202,15 @@ func (r *Recorder) due(ctx context.Context, reply Reply, ok bool) error {
 		}
 		select {
 		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-r.ctx.Done():
+			return errOver
+		}
+	}
+	if ok && reply.Steered {
+		select {
+		case <-r.steered:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-r.ctx.Done():

@@ -129,10 +129,10 @@ func (r Rig) lacks(c Case, can backends.Capabilities) string {
 	}
 	for _, need := range c.Needs {
 		if why := r.Lacks[need]; why != "" {
-			return string(need) + ": " + why
+			return why
 		}
 		if can, known := has[need]; known && !can {
-			return string(need) + ": the backend says that it has none"
+			return "the backend says that it has no " + string(need)
 		}
 	}
 	return ""

@@ -79,7 +79,7 @@ func bridgeRows() []Row {
 		row("The host goes away and comes back").over("host-away-and-back"),
 		row("The set of tools changes between turns", "tools-changed"),
 		row("A name that its own tool has too", "clashing-name"),
-		row("Two conversations at once with equal call ids", "two-conversations"),
+		row("Two conversations at once with equal call ids", "two-conversations").over("conversations-equal-call-ids", "conversations-ten-at-once"),
 	}
 }
 
@@ -117,7 +117,7 @@ func memoryRows() []Row {
 	return []Row{
 		row("Several model turns in one run", "calls-in-a-row"),
 		row("The second turn goes on, in the same process", "second-turn"),
-		row("Steer", "steer-in-call", "steer-in-text").over("steer"),
+		row("Steer", "steer-in-text", "steer-in-native-tool").over("steer"),
 		row("A queued follow-up").over("queued-follow-up"),
 		row("History: continue, tell, new; each text once at the model", "history-told-once").over("history-continue", "history-tell", "history-new"),
 		row("Resume after the conversation was closed, the server restarted", "resume-after-close", "resume-after-restart"),
@@ -153,7 +153,7 @@ func failRows() []Row {
 
 func safetyRows() []Row {
 	return []Row{
-		row("A hostile repository: no hook runs, no program starts, no key goes elsewhere", "hostile-repository"),
+		row("A hostile repository: no hook runs, no program starts, no key goes elsewhere", "hostile-repository").over("hostile-repository-served"),
 		row("No traffic to the outside").over("no-outside-traffic"),
 		row("The key is found nowhere but in the request to the model").over("canary-key"),
 	}

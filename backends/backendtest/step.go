@@ -44,6 +44,7 @@ type Step struct {
 	Background *Background     `json:"background,omitempty"`
 	Compact    *Compact        `json:"compact,omitempty"`
 	Full       bool            `json:"full,omitempty"`   // the next answer of the model says that its context is nearly full
+	Next       bool            `json:"next,omitempty"`   // the model's answer ends here: what follows answers its next request
 	Output     json.RawMessage `json:"output,omitempty"` // the answer to Settings.Schema, said as its JSON text
 	Cut        *Cut            `json:"cut,omitempty"`
 	// Refused says that the model's address refuses connections, for the whole

@@ -124,8 +124,8 @@ func (tb *Table) close(names []string) {
 		delete(tb.found.Long, name)
 	}
 	if !updates() {
-		for _, drift := range tb.drift(old, names) {
-			tb.t.Errorf("%s: %s; run the test with -update, and docs/agents.md will need it too", tb.path, drift)
+		if drift := tb.drift(old, names); len(drift) > 0 {
+			tb.t.Errorf("%s is not what was found; run this test with -update, then that of test/table:\n\t%s", tb.path, strings.Join(drift, "\n\t"))
 		}
 		return
 	}

@@ -1,13 +1,19 @@
 package simulate_test
 
 import (
+	"encoding/base64"
+	"flag"
+	"os"
 	"strings"
 	"testing"
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
 	"innerd/backends/simulate"
+	"innerd/events"
 )
+
+var _ = flag.Bool("update", false, "write testdata/table.json as it was found")
 
 func TestConformance(t *testing.T) {
 	dir := t.TempDir()
@@ -20,9 +26,21 @@ func TestConformance(t *testing.T) {
 		Seat: func(t testing.TB, _ backendtest.Case) backendtest.Seat {
 			return &seat{t: t, dir: dir}
 		},
+		Copy: func(t testing.TB, _ backends.Backend) backends.Backend {
+			copied := t.TempDir()
+			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+				t.Error(err)
+			}
+			return simulate.New(&simulate.Options{StateDir: copied})
+		},
+		Models: [2]string{"simulate-1", "simulate-2"}, Efforts: [2]string{"low", "high"},
+		Parallel: 8, Table: "testdata/table.json",
 		Lacks: map[backendtest.Need]string{
-			backendtest.NeedProcess: "it lives in the server; resume-after-crash and resume-after-restart stand for it",
-			backendtest.NeedLines:   "it has no output that could be spoilt",
+			backendtest.NeedProcess:  "it lives in the server; the rows of a crash and of a restart stand for it",
+			backendtest.NeedLines:    "it has no output that could be spoilt",
+			backendtest.NeedLogin:    "it needs no login",
+			backendtest.NeedNatives:  "its tools are those that its script names",
+			backendtest.NeedRequests: "it has no model that could be asked",
 		},
 	})
 }
@@ -42,18 +60,33 @@ func (s *seat) Arrange(steps []backendtest.Step) backendtest.Setup {
 	return backendtest.Setup{Settings: backends.Settings{Options: backendtest.Script(steps)}}
 }
 
-// Heard reads the session from the disk, as another server would.
-func (s *seat) Heard() string {
+// told reads the session from the disk, as another server would.
+func (s *seat) told() simulate.Told {
 	told, err := simulate.New(&simulate.Options{StateDir: s.dir}).Told(s.id)
 	if err != nil {
 		s.t.Errorf("Told: %v", err)
 	}
+	return told
+}
+
+// Heard implements backendtest.Seat.
+func (s *seat) Heard() string {
+	told := s.told()
 	heard := []string{told.System}
 	for _, e := range told.Entries {
 		heard = append(heard, e.Text)
 		for _, p := range e.Parts {
-			heard = append(heard, p.Text, p.Data)
+			heard = append(heard, p.Name, p.Text, p.Data)
+			if raw, err := base64.StdEncoding.DecodeString(p.Data); err == nil && p.Type != events.PartImage {
+				heard = append(heard, string(raw))
+			}
 		}
 	}
 	return strings.Join(heard, "\n")
+}
+
+// Seen implements backendtest.Viewer.
+func (s *seat) Seen() backendtest.Seen {
+	told := s.told()
+	return backendtest.Seen{Model: told.Model, Effort: told.Effort, Tools: told.Tools}
 }

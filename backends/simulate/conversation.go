@@ -17,6 +17,8 @@ type conversation struct {
 	cfg     backends.Config
 	session *session // owned by whoever holds running
 
+	steering steering
+
 	running chan struct{} // holds a value while a run is on: a lock that can be waited for with a context
 	closing chan struct{}
 	closed  sync.Once
@@ -78,6 +80,8 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	if err := c.b.store.save(c.session, false); err != nil {
 		return backends.Outcome{}, unwritten(err)
 	}
+	c.steering.begin()
+	defer c.steering.end(true)
 	t := newTurn(ctx, c, in, h)
 	return t.finish(t.play(steps, false))
 }

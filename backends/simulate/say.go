@@ -189,15 +189,16 @@ func (finishStep) says() bool           { return false }
 // asked for again.
 type retry struct {
 	text, reason, errorType string
+	reasoning               string // it breaks off in this block instead
 	wait                    time.Duration
 	attempts                int
 	pace                    pace
 }
 
 func makeRetry(o *object) step {
-	in := o.inner("retry", "text", "reason", "error_type", "wait_ms", "attempts", "chunk_bytes", "delay_ms")
+	in := o.inner("retry", "text", "reasoning", "reason", "error_type", "wait_ms", "attempts", "chunk_bytes", "delay_ms")
 	s := retry{
-		text: in.str("text"), reason: in.str("reason"), errorType: in.oneOf("error_type", errorTypes...),
+		text: in.str("text"), reasoning: in.str("reasoning"), reason: in.str("reason"), errorType: in.oneOf("error_type", errorTypes...),
 		wait: in.ms("wait_ms"), attempts: 1, pace: readPace(in),
 	}
 	if in.has("attempts") {
@@ -218,17 +219,10 @@ func makeRetry(o *object) step {
 func (retry) says() bool { return true }
 
 func (s retry) play(t *turn) error {
-	half := cut(s.text, (len(s.text)+1)/2)
-	if half == "" { // a single rune
-		half = s.text
-	}
 	for i := range s.attempts {
-		id := t.id("m")
-		err := t.deltas(half, s.pace, func(d string) events.Data { return events.MessageDelta{Delta: d, MessageID: id} })
-		if err != nil {
+		if err := s.breakOff(t); err != nil {
 			return err
 		}
-		t.emit(events.Discarded{MessageID: id, Reason: s.reason})
 		t.emit(events.Status{
 			State: events.StateRetrying, Detail: s.reason, Attempt: i + 1,
 			ErrorType: s.errorType, DelayMS: s.wait.Milliseconds(),
@@ -237,7 +231,35 @@ func (s retry) play(t *turn) error {
 			return err
 		}
 	}
+	if err := t.think(s.reasoning, s.pace); err != nil {
+		return err
+	}
 	return t.say(s.text, s.pace)
+}
+
+// breakOff says half of what is then taken back.
+func (s retry) breakOff(t *turn) error {
+	text := s.text
+	if s.reasoning != "" {
+		text = s.reasoning
+	}
+	half := cut(text, (len(text)+1)/2)
+	if half == "" { // a single rune
+		half = text
+	}
+	gone, id := events.Discarded{Reason: s.reason}, t.id("m")
+	err := t.deltas(half, s.pace, func(d string) events.Data {
+		if s.reasoning != "" {
+			gone.ReasoningID = id
+			return events.ReasoningDelta{Delta: d, ReasoningID: id}
+		}
+		gone.MessageID = id
+		return events.MessageDelta{Delta: d, MessageID: id}
+	})
+	if err == nil {
+		t.emit(gone)
+	}
+	return err
 }
 
 // words counts.

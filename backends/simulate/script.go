@@ -52,6 +52,16 @@ func init() {
 		"crash":      {[]string{"crash"}, makeCrash},
 		"repeat":     {[]string{"repeat", "steps"}, makeRepeat},
 		"finish":     {[]string{"finish"}, makeFinish},
+		"native":     {[]string{"native"}, makeNative},
+		"change":     {[]string{"change"}, makeChange},
+		"subagent":   {[]string{"subagent"}, makeSubagent},
+		"background": {[]string{"background"}, makeBackground},
+		"compact":    {[]string{"compact"}, makeCompact},
+		"output":     {[]string{"output"}, makeOutput},
+		"cut":        {[]string{"cut"}, makeCut},
+		"refused":    {[]string{"refused"}, makeRefused},
+		"full":       {[]string{"full"}, func(o *object) step { o.yes("full"); return nothing{} }},
+		"next":       {[]string{"next"}, func(o *object) step { o.yes("next"); return nothing{round: true} }},
 		"told":       {[]string{"told"}, func(o *object) step { o.yes("told"); return told{} }},
 	}
 }

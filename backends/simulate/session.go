@@ -36,6 +36,8 @@ type Told struct {
 	Turns   int      `json:"turns"`
 	Entries []Entry  `json:"entries"`
 	Tools   []string `json:"tools,omitempty"` // names of the last turn's
+	Model   string   `json:"model,omitempty"` // of the last turn, likewise
+	Effort  string   `json:"effort,omitempty"`
 }
 
 // Entry is one thing that was told or said.
@@ -61,13 +63,34 @@ func (s *session) hear(in backends.Input) {
 	s.Told.Turns++
 	s.Told.System = in.Set.System
 	s.Told.Tools = nil
+	only := chosenTool(in.Set.ToolChoice)
 	for _, t := range in.Set.Tools {
-		s.Told.Tools = append(s.Told.Tools, t.Name)
+		if only == "" || only == t.Name {
+			s.Told.Tools = append(s.Told.Tools, t.Name)
+		}
 	}
+	s.Told.Model, s.Told.Effort = in.Set.Model, in.Set.Effort
 	if in.History != "" {
 		s.add(Entry{Kind: KindHistory, Text: in.History})
 	}
 	s.add(Entry{Kind: KindPrompt, Parts: slices.Clone(in.Parts)})
+}
+
+// chosenTool is the one tool that a tool_choice names; "" is none.
+func chosenTool(raw json.RawMessage) string {
+	var c struct {
+		Name     string `json:"name"`
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if json.Unmarshal(raw, &c) != nil { // a word, or nothing
+		return ""
+	}
+	if c.Function.Name != "" {
+		return c.Function.Name
+	}
+	return c.Name
 }
 
 func (s *session) add(e Entry) {

@@ -45,6 +45,8 @@ type Backend struct {
 var (
 	_ backends.Backend   = (*Backend)(nil)
 	_ backends.Validator = (*Backend)(nil)
+	_ backends.Steerer   = (*conversation)(nil)
+	_ backends.Compacter = (*conversation)(nil)
 )
 
 // New makes the agent; nil is the zero Options.
@@ -71,7 +73,7 @@ func (b *Backend) Probe(context.Context) backends.Status {
 		Models: []string{DefaultModel},
 		Capabilities: backends.Capabilities{
 			Resume: true, Reasoning: true, Tools: true, Permissions: true,
-			Questions: true, Images: true, Schema: true,
+			Questions: true, Images: true, Schema: true, Steer: true, Compact: true,
 		},
 	}
 	if b.scriptErr != nil {

@@ -28,6 +28,7 @@ type turn struct {
 	output  string // the last text
 	usage   counter
 	crashed bool
+	later   []running // work in the background
 }
 
 func newTurn(ctx context.Context, c *conversation, in backends.Input, h backends.Host) *turn {
@@ -52,6 +53,7 @@ func (t *turn) play(steps []step, more bool) error {
 			t.reason = backends.ReasonMaxTurns
 			return errDone
 		}
+		t.steered()
 		t.last = !more && !saysAny(steps[i+1:])
 		if err := s.play(t); err != nil {
 			return err
@@ -77,6 +79,13 @@ func (t *turn) finish(err error) (backends.Outcome, error) {
 	if errors.Is(err, errDone) {
 		err = nil
 	}
+	if err == nil {
+		err = t.settle()
+	}
+	if err == nil {
+		err = t.answerSteers()
+	}
+	t.c.steering.end(true)
 	t.emit(t.usage.total())
 	if serr := t.c.b.store.save(t.c.session, true); serr != nil {
 		return backends.Outcome{}, errors.Join(err, unwritten(serr))

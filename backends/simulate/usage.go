@@ -3,6 +3,7 @@ package simulate
 import (
 	"time"
 
+	"innerd/backends"
 	"innerd/events"
 )
 
@@ -143,6 +144,10 @@ func (o *object) amount(key string) *float64 {
 func (s usageStep) play(t *turn) error {
 	t.usage.add(s.u)
 	t.emit(events.TurnUsage{Usage: s.u})
+	if limit, cost := t.in.Set.MaxCost, t.usage.given.Cost; limit > 0 && cost != nil && *cost >= limit {
+		t.reason = backends.ReasonMaxCost
+		return errDone
+	}
 	return nil
 }
 

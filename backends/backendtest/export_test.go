@@ -1,0 +1,4 @@
+package backendtest
+
+// NativesOf is the case that Run makes of a rig's own tools.
+func NativesOf(r Rig) []Case { return r.natives() }
