@@ -1,0 +1,168 @@
+package codex
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// A thread is kept in one file of JSON lines, its rollout, from which codex
+// loads it. Its tools stand in the first line and its developer instructions
+// in a message; thread/resume takes neither anew. So a thread that is to have
+// others is unloaded, its file is rewritten and it is resumed: 20 to 40 ms, and
+// it keeps its memory, its id and its usage. A file that does not look as
+// expected is left alone: then the conversation needs a new session.
+
+var (
+	threadForm = regexp.MustCompile(`^[0-9a-fA-F][0-9a-fA-F-]{7,63}$`)
+	// ours is our part of the instructions, a JSON string of its own.
+	ours = regexp.MustCompile(`"<host_instructions>(?:[^"\\]|\\.)*</host_instructions>"`)
+
+	errForm = errors.New("the thread's file has another form than expected")
+)
+
+// rollout is the file of a thread, "" if there is none.
+func (c *conversation) rollout(thread string) string {
+	if !threadForm.MatchString(thread) {
+		return ""
+	}
+	found, err := filepath.Glob(filepath.Join(c.b.codexHome(), "sessions", "*", "*", "*", "rollout-*-"+thread+".jsonl"))
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	return found[len(found)-1]
+}
+
+// amend gives a thread that is not loaded its tools (JSON of a list) and its
+// instructions.
+func amend(path, tools, system string) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	data, err := amended(old, tools, system)
+	if err != nil || bytes.Equal(old, data) {
+		return err
+	}
+	return writeFile(path, data)
+}
+
+func amended(data []byte, tools, system string) ([]byte, error) {
+	first, rest, ok := bytes.Cut(data, []byte{'\n'})
+	if !ok {
+		return nil, errForm
+	}
+	first, err := withTools(first, tools)
+	if err != nil {
+		return nil, err
+	}
+	text, err := plainJSON(system)
+	if err != nil {
+		return nil, err
+	}
+	found := false
+	out := append(bytes.Clone(first), '\n')
+	for line := range bytes.Lines(rest) {
+		if bytes.Contains(line, []byte(openTag)) && ofDeveloper(line) {
+			line = ours.ReplaceAllFunc(line, func([]byte) []byte { found = true; return text })
+		}
+		out = append(out, line...)
+	}
+	if !found {
+		return nil, errForm
+	}
+	return out, nil
+}
+
+// ofDeveloper reports whether a line may hold our instructions: not where
+// somebody only quoted them.
+func ofDeveloper(line []byte) bool {
+	var l struct {
+		Type    string `json:"type"`
+		Payload struct {
+			Role string `json:"role"`
+		} `json:"payload"`
+	}
+	return json.Unmarshal(line, &l) == nil && (l.Type == "response_item" && l.Payload.Role == "developer" || l.Type == "compacted")
+}
+
+// storedTool is a dynamic tool as the first line has it.
+type storedTool struct {
+	Type        string          `json:"type,omitempty"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+}
+
+// withTools is the first line with other tools; the line as it is, where they
+// are the same.
+func withTools(line []byte, tools string) ([]byte, error) {
+	var head struct {
+		Type    string          `json:"type"`
+		Payload json.RawMessage `json:"payload"`
+	}
+	var payload map[string]json.RawMessage
+	if json.Unmarshal(line, &head) != nil || head.Type != "session_meta" || json.Unmarshal(head.Payload, &payload) != nil {
+		return nil, errForm
+	}
+	if sameTools(payload["dynamic_tools"], tools) {
+		return line, nil
+	}
+	var whole map[string]json.RawMessage
+	if err := json.Unmarshal(line, &whole); err != nil {
+		return nil, errForm
+	}
+	payload["dynamic_tools"] = json.RawMessage(orElse(tools, "[]"))
+	if string(payload["dynamic_tools"]) == "[]" {
+		delete(payload, "dynamic_tools")
+	}
+	raw, err := plainJSON(payload)
+	if err != nil {
+		return nil, err
+	}
+	whole["payload"] = raw
+	return plainJSON(whole)
+}
+
+func sameTools(stored json.RawMessage, wanted string) bool {
+	var a, b []storedTool
+	if len(stored) > 0 && json.Unmarshal(stored, &a) != nil {
+		return false
+	}
+	if wanted != "" && json.Unmarshal([]byte(wanted), &b) != nil {
+		return false
+	}
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Name != b[i].Name || a[i].Description != b[i].Description || !sameJSON(a[i].InputSchema, b[i].InputSchema) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	p, _ := json.Marshal(x)
+	q, _ := json.Marshal(y)
+	return bytes.Equal(p, q)
+}
+
+// plainJSON is json.Marshal without the escapes that are for HTML.
+func plainJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
+}

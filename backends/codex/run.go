@@ -1,0 +1,277 @@
+package codex
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"innerd/backends"
+	"innerd/backends/internal/rpc"
+	"innerd/events"
+)
+
+const (
+	defaultGrace = 3 * time.Second
+	// calmLimit is how long what was ended with its turn may take to say so.
+	calmLimit = 2 * time.Second
+	// waitLimit is how long work in the background is waited for.
+	waitLimit = 10 * time.Minute
+)
+
+// Run implements backends.Conversation.
+func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Host) (backends.Outcome, error) {
+	if err := c.begin(); err != nil {
+		return backends.Outcome{}, err
+	}
+	defer c.running.Done()
+	o, err := parseOptions(in.Set.Options)
+	if err != nil {
+		return backends.Outcome{}, &backends.Error{Type: events.ErrInvalidRequest, Message: err.Error()}
+	}
+	content, err := c.content(&in)
+	if err != nil {
+		return backends.Outcome{}, err
+	}
+	model, foreign := c.login.chooseModel(in.Set.Model)
+	ts := newToolset(in.Set.Tools)
+	want := c.setupOf(&in.Set, ts, o)
+	effort := effortOf(&in.Set)
+	if effort == "" && c.effort != "" {
+		c.set = setup{} // what was set stays set, until the thread is loaded anew
+	}
+	s, err := c.server(ctx)
+	if err == nil {
+		err = c.ready(ctx, s, want, model)
+	}
+	if err != nil {
+		return backends.Outcome{}, canceledOr(ctx, err)
+	}
+	if ctx.Err() != nil {
+		return backends.Outcome{}, canceledOr(ctx, nil)
+	}
+	if foreign != "" {
+		h.Emit(status(events.StateNotice, "the model "+foreign+" is not one of Codex's; using "+orElse(model, "its default")))
+	}
+	t := newTurn(ctx, c, s, h, ts, &in.Set)
+	t.tr.model = orElse(model, c.model)
+	c.attach(t)
+	c.effort = effort
+	t.send(turnParams{
+		ThreadID: c.thread, Input: content, Model: orElse(model, c.model), Effort: effort, Summary: orElse(o.ReasoningSummary, "auto"), Schema: in.Set.Schema,
+	})
+	c.await(ctx, s, t)
+	t.settle()
+	c.rest(ctx, s, t)
+	c.attach(nil)
+	return c.conclude(ctx, s, t)
+}
+
+func (c *conversation) attach(t *turn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turn = t
+}
+
+// await returns when the turn is over, or can't be waited for any more.
+func (c *conversation) await(ctx context.Context, s *server, t *turn) {
+	select {
+	case <-t.over:
+		return
+	case <-s.gone():
+		return
+	case <-ctx.Done():
+	case <-c.done: // closed beside the run
+	}
+	grace := c.cfg.Grace
+	if grace <= 0 {
+		grace = defaultGrace
+	}
+	limit := time.NewTimer(grace)
+	defer limit.Stop()
+	select { // before it has begun, codex refuses to stop it and goes on
+	case <-t.started:
+		t.interrupt()
+	case <-t.over:
+	case <-s.gone():
+	case <-limit.C:
+	}
+	t.end() // after the interrupt is queued: codex hears that first
+	select {
+	case <-t.over:
+	case <-s.gone():
+	case <-limit.C:
+		c.abandon(s)
+	}
+}
+
+// abandon is for a turn that does not stop: a process of its own is ended; one
+// that others share only if it answers nothing at all.
+func (c *conversation) abandon(s *server) {
+	if !s.alone() && s.answers() {
+		c.b.log.Error("codex did not stop a turn when it was asked to; its conversation is given up", "conversation", c.cfg.ID)
+		s.detach(c)
+		c.giveUp()
+		return
+	}
+	c.b.log.Warn("codex did not stop when it was asked to; ending it", "conversation", c.cfg.ID)
+	s.kill()
+	<-s.gone()
+}
+
+// rest ends what still runs when the turn is over, or waits for it.
+func (c *conversation) rest(ctx context.Context, s *server, t *turn) {
+	select {
+	case <-t.over:
+	default:
+		return // there is no process, or none that listens
+	}
+	if t.background == backends.BackgroundWait && t.completed() && ctx.Err() == nil {
+		limit := time.NewTimer(waitLimit)
+		defer limit.Stop()
+		select {
+		case <-t.calm:
+		case <-s.gone():
+		case <-limit.C:
+		case <-ctx.Done():
+		}
+	}
+	cut := !t.completed() || ctx.Err() != nil
+	if cut || !t.isCalm() {
+		c.endBackground(s, t)
+	}
+	if cut {
+		c.sweep(s)
+	}
+}
+
+// endBackground ends shells and sub-agents, and hears of their end.
+func (c *conversation) endBackground(s *server, t *turn) {
+	for _, a := range t.agents() {
+		_, _ = s.peer.Go("turn/interrupt", a, func(json.RawMessage, error) {})
+	}
+	_, _ = s.peer.Go("thread/backgroundTerminals/clean", threadRef{ThreadID: c.thread}, func(json.RawMessage, error) {})
+	limit := time.NewTimer(calmLimit)
+	defer limit.Stop()
+	select {
+	case <-t.calm:
+	case <-s.gone():
+	case <-limit.C:
+	}
+}
+
+// conclude is what the turn came to.
+func (c *conversation) conclude(ctx context.Context, s *server, t *turn) (backends.Outcome, error) {
+	t.finish()
+	switch {
+	case ctx.Err() != nil:
+		return backends.Outcome{}, canceledOr(ctx, nil)
+	case t.doom != nil:
+		return backends.Outcome{}, t.doom
+	case t.refused != nil:
+		return backends.Outcome{}, c.refused(t.refused)
+	case t.result == nil && c.isClosed():
+		return backends.Outcome{}, errClosed
+	case t.result == nil:
+		return backends.Outcome{}, c.refused(s.peer.Err())
+	}
+	c.told = true
+	reason, err := t.reason()
+	if err != nil {
+		return backends.Outcome{}, err
+	}
+	out := backends.Outcome{Reason: reason, Stored: true}
+	if t.schema && json.Valid([]byte(t.tr.last)) {
+		out.Output = json.RawMessage(t.tr.last)
+	}
+	return out, nil
+}
+
+// canceledOr prefers the cause of a cancel to what came of it.
+func canceledOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("codex was stopped: %w", context.Cause(ctx))
+	}
+	return err
+}
+
+// Steer implements backends.Steerer.
+func (c *conversation) Steer(ctx context.Context, parts []events.Part) error {
+	c.mu.Lock()
+	t := c.turn
+	c.mu.Unlock()
+	if t == nil {
+		return backends.ErrTooLate
+	}
+	content, err := c.content(&backends.Input{Parts: parts})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-t.started:
+	case <-t.over:
+		return backends.ErrTooLate
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	err = t.s.call(ctx, "turn/steer", steerParams{ThreadID: c.thread, Expected: t.turnID(), Input: content}, nil)
+	var no *rpc.Error
+	if errors.As(err, &no) {
+		if strings.Contains(no.Message, "no active turn") || strings.Contains(no.Message, "expected active turn") {
+			return backends.ErrTooLate
+		}
+		return refusal(no)
+	}
+	return err
+}
+
+// Compact implements backends.Compacter.
+func (c *conversation) Compact(ctx context.Context) error {
+	if err := c.begin(); err != nil {
+		return err
+	}
+	defer c.running.Done()
+	s, err := c.server(ctx)
+	if err != nil {
+		return canceledOr(ctx, err)
+	}
+	if !c.told {
+		return nil // there is nothing to shorten
+	}
+	if !c.loaded {
+		w := c.set
+		if w == (setup{}) {
+			w = c.setupOf(&backends.Settings{}, newToolset(nil), options{})
+		}
+		if err := c.ready(ctx, s, w, c.login.Model); err != nil {
+			return canceledOr(ctx, err)
+		}
+	}
+	over := make(chan struct{})
+	c.mu.Lock()
+	c.compact, c.failed = over, nil
+	c.mu.Unlock()
+	if err := s.call(ctx, "thread/compact/start", threadRef{ThreadID: c.thread}, nil); err != nil {
+		return canceledOr(ctx, c.refused(err))
+	}
+	select {
+	case <-over:
+	case <-s.gone():
+		return c.refused(s.peer.Err())
+	case <-ctx.Done():
+		c.mu.Lock()
+		ref := threadRef{ThreadID: c.thread, TurnID: c.own}
+		c.compact = nil
+		c.mu.Unlock()
+		_, _ = s.peer.Go("turn/interrupt", ref, func(json.RawMessage, error) {})
+		return canceledOr(ctx, nil)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != nil {
+		return c.failed.classed()
+	}
+	return nil
+}

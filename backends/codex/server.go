@@ -1,0 +1,440 @@
+package codex
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"innerd/backends"
+	"innerd/backends/internal/proc"
+	"innerd/backends/internal/rpc"
+	"innerd/events"
+)
+
+const (
+	startLimit = 60 * time.Second // from the start to the answer of initialize; starts are CPU-bound
+	callLimit  = 30 * time.Second // for an answer that takes no model
+	pingLimit  = 2 * time.Second
+	eofLimit   = 2 * time.Second // for an idle process to end by itself
+	maxNotices = 20              // of a kind before they are thinned out
+)
+
+// server is one app-server and the conversations that share it. What it prints
+// is read by one goroutine, which calls line; everything else may be called at
+// the same time.
+type server struct {
+	b    *Backend
+	key  string
+	log  *slog.Logger
+	peer *rpc.Peer
+
+	users int                // conversations that hold it; under the backend's lock
+	ctx   context.Context    // of the start, which ends with the last of them
+	end   context.CancelFunc //
+	ready chan struct{}      // closed when the start is over
+	err   error              // of the start; before ready is closed
+
+	mu      sync.Mutex
+	child   *proc.Child
+	ending  bool
+	threads map[string]*route
+	odd     int         // lines that are no messages
+	limits  *rateLimits // of the account, as last told
+}
+
+// route is where a thread's messages go. A sub-agent's thread goes to the
+// conversation of its parent.
+type route struct {
+	c     *conversation
+	agent string // the sub-agent's thread; "" for the conversation's own
+}
+
+// quiet are notifications that say nothing to us.
+var quiet = []string{"thread/readState/changed", "thread/status/changed", "remoteControl/status/changed"}
+
+// acquire gives the process of a key, started if there is none; whoever gets
+// one calls release.
+func (b *Backend) acquire(ctx context.Context, key, path string, env map[string]string) (*server, error) {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil, errClosed
+	}
+	s := b.servers[key]
+	if s == nil {
+		s = &server{
+			b: b, key: key, log: b.log, ready: make(chan struct{}),
+			threads: map[string]*route{},
+		}
+		s.ctx, s.end = context.WithCancel(context.Background())
+		b.servers[key] = s
+		go func() { // ends with the start, which release waits for
+			s.err = s.start(s.ctx, path, env)
+			close(s.ready)
+		}()
+	}
+	s.users++
+	b.mu.Unlock()
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		s.release()
+		return nil, context.Cause(ctx)
+	}
+	if s.err != nil {
+		s.release()
+		return nil, s.err
+	}
+	return s, nil
+}
+
+// release gives the process up; the last one ends it.
+func (s *server) release() {
+	s.b.mu.Lock()
+	s.users--
+	last := s.users == 0
+	if last {
+		s.forgetLocked()
+	}
+	s.b.mu.Unlock()
+	if !last {
+		return
+	}
+	s.end()
+	if <-s.ready; s.err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*eofLimit+proc.DefaultGrace)
+		defer cancel()
+		if err := s.stop(ctx); err != nil {
+			s.log.Error("codex could not be ended", "err", err)
+		}
+	}
+}
+
+// forgetLocked makes the next who wants such a process start one.
+func (s *server) forgetLocked() {
+	if s.b.servers[s.key] == s {
+		delete(s.b.servers, s.key)
+	}
+}
+
+// start runs the program and waits until it is ready. On any error no process
+// is left.
+func (s *server) start(ctx context.Context, path string, env map[string]string) error {
+	s.peer = rpc.New(rpc.Options{
+		Send: s.send, Notification: s.notification, Request: s.request,
+		Garbage: func(what string) { s.oddLine("codex printed what is no message: " + what) },
+	})
+	child, err := s.b.o.Children.Start(ctx, proc.Command{
+		Name: binaryName, Path: path, Args: args(), Dir: s.b.codexHome(), Env: s.b.o.Children.Environ(env),
+		OnStart: func(c *proc.Child) { s.mu.Lock(); s.child = c; s.mu.Unlock() },
+		OnLine:  s.peer.Handle, OnNotice: s.oddLine,
+	})
+	if err != nil {
+		s.drop()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &backends.Error{Type: events.ErrBackendUnavailable, Message: err.Error()}
+	}
+	go s.watch(child) // ends with the process
+	limited, cancel := context.WithTimeoutCause(ctx, startLimit, &backends.Error{
+		Type: events.ErrBackendUnavailable, Message: "codex did not get ready in " + startLimit.String(),
+	})
+	defer cancel()
+	err = s.peer.Call(limited, "initialize", map[string]any{
+		"clientInfo":   map[string]any{"name": "innerd", "title": "innerd", "version": "1"},
+		"capabilities": map[string]any{"experimentalApi": true, "optOutNotificationMethods": quiet},
+	}, nil)
+	if err == nil {
+		err = s.peer.Notify("initialized", nil)
+	}
+	if err == nil {
+		s.askModels()
+		return nil
+	}
+	s.drop()
+	_ = child.Stop(context.WithoutCancel(ctx)) // it is of no use to anybody, and has its own grace
+	var own *backends.Error
+	switch {
+	case errors.As(err, &own):
+		if own.Exit != nil {
+			return notStarted(*own.Exit)
+		}
+		return own
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return &backends.Error{Type: events.ErrBackendUnavailable, Message: "codex refused its set-up: " + err.Error()}
+}
+
+func (s *server) drop() {
+	s.b.mu.Lock()
+	s.forgetLocked()
+	s.b.mu.Unlock()
+}
+
+// askModels has the process tell its models, for Probe. They are in the
+// binary: nothing is asked of a provider.
+func (s *server) askModels() {
+	_, _ = s.peer.Go("model/list", struct{}{}, func(raw json.RawMessage, err error) {
+		var list struct {
+			Data []struct {
+				Model  string `json:"model"`
+				Hidden bool   `json:"hidden"`
+			} `json:"data"`
+		}
+		if err != nil || json.Unmarshal(raw, &list) != nil {
+			return
+		}
+		var names []string
+		for _, m := range list.Data {
+			if !m.Hidden {
+				names = append(names, m.Model)
+			}
+		}
+		s.b.mu.Lock()
+		s.b.models = names
+		s.b.mu.Unlock()
+	})
+}
+
+// watch tells everybody of the process's end.
+func (s *server) watch(child *proc.Child) {
+	<-child.Done()
+	exit := backends.Exit(child.Exit())
+	s.drop()
+	s.mu.Lock()
+	all := s.threads
+	s.threads = map[string]*route{}
+	ending := s.ending
+	s.mu.Unlock()
+	if !ending {
+		s.log.Warn("codex has ended", "code", exit.Code, "signal", exit.Signal, "stderr", exit.StderrTail)
+	}
+	s.peer.Close(crashed(exit))
+	for _, r := range all {
+		r.c.giveUp()
+	}
+}
+
+func (s *server) process() *proc.Child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.child
+}
+
+// mark is what the commands of every conversation have in their environment,
+// with a dot and the conversation's id.
+func (s *server) mark() string { return s.process().Mark() }
+
+func (s *server) send(frame []byte) error { return s.process().Send(frame) }
+
+// gone is closed when the process has ended and everybody was told.
+func (s *server) gone() <-chan struct{} { return s.peer.Done() }
+
+// call asks, with a limit, for what needs no model.
+func (s *server) call(ctx context.Context, method string, params, result any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer in %v", callLimit))
+	defer cancel()
+	return s.peer.Call(ctx, method, params, result)
+}
+
+// answers reports whether the process still takes and answers calls.
+func (s *server) answers() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), pingLimit)
+	defer cancel()
+	var refused *rpc.Error
+	err := s.peer.Call(ctx, "thread/loaded/list", struct{}{}, nil)
+	return err == nil || errors.As(err, &refused)
+}
+
+// kill ends the process at once: it had its grace.
+func (s *server) kill() {
+	s.drop()
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.process().Stop(now)
+	<-s.process().Done()
+}
+
+// alone reports whether one conversation has the process for itself.
+func (s *server) alone() bool {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	return s.users == 1
+}
+
+// stop ends the process by its EOF, the end that it likes best, and waits
+// until nothing of it is left.
+func (s *server) stop(ctx context.Context) error {
+	s.drop()
+	s.mu.Lock()
+	child := s.child
+	s.ending = true
+	s.mu.Unlock()
+	if child == nil {
+		return nil
+	}
+	child.CloseInput()
+	limit := time.NewTimer(eofLimit)
+	defer limit.Stop()
+	select {
+	case <-s.gone():
+		return nil
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	if err := child.Stop(ctx); err != nil {
+		return err
+	}
+	<-s.gone()
+	return nil
+}
+
+// attach gives the messages of a thread to a conversation.
+func (s *server) attach(thread string, r *route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.threads[thread] = r
+}
+
+// detach ends that, for the conversation's sub-agents too.
+func (s *server) detach(c *conversation) (threads []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, r := range s.threads {
+		if r.c == c {
+			delete(s.threads, id)
+			threads = append(threads, id)
+		}
+	}
+	return threads
+}
+
+func (s *server) routeOf(thread string) *route {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.threads[thread]
+}
+
+// notification is called by the goroutine that reads.
+func (s *server) notification(method string, params json.RawMessage) {
+	if slices.Contains(ignored, method) {
+		return
+	}
+	var n notification
+	if err := decode(params, &n); err != nil {
+		s.note("params of " + method)
+		return
+	}
+	if method == "thread/started" {
+		s.childStarted(&n)
+		return
+	}
+	if n.RateLimits != nil {
+		s.mu.Lock()
+		s.limits = n.RateLimits
+		s.mu.Unlock()
+	}
+	r := s.routeOf(n.ThreadID)
+	switch {
+	case r != nil:
+		r.c.notification(r, method, &n)
+	case n.ThreadID == "" && slices.Contains(general, method):
+		s.everybody(method, &n)
+	default:
+		s.note(method)
+	}
+}
+
+// ignored say nothing that a run must know.
+var ignored = []string{
+	"configWarning", "deprecationNotice", "thread/goal/cleared", "thread/settings/updated", "thread/name/updated",
+	"serverRequest/resolved", "turn/diff/updated", "item/reasoning/summaryPartAdded", "thread/closed", "thread/archived",
+	"item/commandExecution/terminalInteraction", "item/fileChange/outputDelta", "mcpServer/startupStatus/updated",
+	"account/updated", "skills/changed", "thread/queue/changed", "thread/environment/connected",
+}
+
+// general are of no thread.
+var general = []string{"account/rateLimits/updated", "warning"}
+
+// childStarted routes a sub-agent's thread before anything else comes of it.
+func (s *server) childStarted(n *notification) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	parent := s.threads[n.Thread.Parent]
+	if parent == nil || s.threads[n.Thread.ID] != nil {
+		return
+	}
+	s.threads[n.Thread.ID] = &route{c: parent.c, agent: n.Thread.ID}
+}
+
+// everybody gives what is of no thread to all conversations.
+func (s *server) everybody(method string, n *notification) {
+	s.mu.Lock()
+	var all []*route
+	for _, r := range s.threads {
+		if r.agent == "" {
+			all = append(all, r)
+		}
+	}
+	s.mu.Unlock()
+	for _, r := range all {
+		r.c.notification(r, method, n)
+	}
+}
+
+// request is called by the goroutine that reads. False: codex is told that
+// there is no such thing, since it waits for an answer for ever.
+func (s *server) request(r *rpc.Request) bool {
+	var q request
+	if err := decode(r.Params, &q); err != nil {
+		s.note("params of " + r.Method)
+		return false
+	}
+	to := s.routeOf(q.ThreadID)
+	if to == nil {
+		s.note(r.Method)
+		return false
+	}
+	return to.c.request(to, r, &q)
+}
+
+// note counts what nobody knows or wants; another release of codex may have more.
+func (s *server) note(what string) {
+	if s.b.unknown.Add(what) {
+		s.log.Info("codex said what nobody here knows or waits for", "what", what)
+	}
+}
+
+// oddLine reports a line that is no message. Codex prints none; whoever shares
+// its stdout may.
+func (s *server) oddLine(what string) {
+	s.mu.Lock()
+	s.odd++
+	n := s.odd
+	s.mu.Unlock()
+	if !worthSaying(n) {
+		return
+	}
+	s.log.Warn("codex's output", "notice", what, "count", n)
+	s.everybody("innerd/notice", &notification{Message: excerpt(what)})
+}
+
+// worthSaying thins out what an agent can say without end: after the first
+// ones, each time the count has doubled.
+func worthSaying(count int) bool { return count <= maxNotices || count&(count-1) == 0 }
+
+func excerpt(s string) string {
+	const limit = 300
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,139 @@
+package codex
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"time"
+
+	"innerd/backends"
+	"innerd/backends/internal/rpc"
+	"innerd/events"
+)
+
+// writerLimit is how long a thread's file may still be held by a process that
+// has just ended.
+const writerLimit = 5 * time.Second
+
+// ready has the thread loaded as a turn of these settings wants it.
+func (c *conversation) ready(ctx context.Context, s *server, want setup, model string) error {
+	if c.loaded && c.set == want {
+		return nil
+	}
+	if c.loaded && !c.told {
+		c.drop(ctx, s) // a thread without a turn has no file, and nothing in it
+	}
+	if c.loaded {
+		if err := s.call(ctx, "thread/unsubscribe", threadRef{ThreadID: c.thread}, nil); err != nil {
+			return c.refused(err)
+		}
+		c.loaded = false
+	}
+	if c.thread == "" {
+		return c.start(ctx, s, want, model)
+	}
+	return c.resume(ctx, s, want, model)
+}
+
+func (c *conversation) drop(ctx context.Context, s *server) {
+	s.detach(c)
+	_ = s.call(ctx, "thread/unsubscribe", threadRef{ThreadID: c.thread}, nil)
+	c.thread, c.loaded = "", false
+}
+
+type threadResult struct {
+	Thread threadInfo `json:"thread"`
+	Model  string     `json:"model"`
+}
+
+func (c *conversation) start(ctx context.Context, s *server, want setup, model string) error {
+	p := c.params(s, want, model)
+	p.DynamicTools = want.dynamicTools()
+	var r threadResult
+	if err := s.call(ctx, "thread/start", p, &r); err != nil {
+		return c.refused(err)
+	}
+	c.mu.Lock()
+	c.total = counts{}
+	c.mu.Unlock()
+	c.thread, c.told = r.Thread.ID, false
+	if err := c.save(); err != nil {
+		_ = s.call(ctx, "thread/unsubscribe", threadRef{ThreadID: c.thread}, nil)
+		c.thread = ""
+		return err
+	}
+	c.has(s, want, r)
+	return nil
+}
+
+// has notes that the thread is loaded.
+func (c *conversation) has(s *server, want setup, r threadResult) {
+	s.attach(c.thread, &route{c: c})
+	c.loaded, c.set, c.model = true, want, r.Model
+}
+
+func (c *conversation) resume(ctx context.Context, s *server, want setup, model string) error {
+	path := c.rollout(c.thread)
+	if path == "" {
+		return c.lost(ctx, s, want, model)
+	}
+	if err := amend(path, want.tools, want.system); err != nil {
+		if errors.Is(err, errForm) || errors.Is(err, fs.ErrNotExist) {
+			c.b.log.Warn("a thread can't be given other tools or instructions; a new one is begun", "thread", c.thread, "err", err)
+			return backends.ErrNewSession
+		}
+		return &backends.Error{Type: events.ErrStorage, Message: "codex's thread can't be written: " + err.Error()}
+	}
+	p := c.params(s, want, model)
+	p.ThreadID, p.ExcludeTurns = c.thread, true
+	s.attach(c.thread, &route{c: c}) // its totals are told right after
+	var r threadResult
+	err := c.whenFree(ctx, func() error { return s.call(ctx, "thread/resume", p, &r) })
+	if err != nil {
+		s.detach(c)
+		var no *rpc.Error
+		if errors.As(err, &no) && strings.Contains(no.Message, "no rollout") {
+			return c.lost(ctx, s, want, model)
+		}
+		return c.refused(err)
+	}
+	c.has(s, want, r)
+	return nil
+}
+
+// lost begins anew where nothing is lost, and says so where something is.
+func (c *conversation) lost(ctx context.Context, s *server, want setup, model string) error {
+	if c.told {
+		return backends.ErrNewSession
+	}
+	return c.start(ctx, s, want, model)
+}
+
+// whenFree tries again while the thread is held by a process that is ending.
+func (c *conversation) whenFree(ctx context.Context, resume func() error) error {
+	for began := time.Now(); ; {
+		err := resume()
+		if err == nil || !strings.Contains(err.Error(), "active writer") || time.Since(began) > writerLimit {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// refused makes the failure of a call into an error.
+func (c *conversation) refused(err error) error {
+	var own *backends.Error
+	var no *rpc.Error
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &no):
+		return refusal(no)
+	}
+	return err
+}

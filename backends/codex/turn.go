@@ -1,0 +1,360 @@
+package codex
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"innerd/backends"
+	"innerd/backends/internal/rpc"
+	"innerd/events"
+)
+
+// turn is one run's part of a thread: from turn/start until nothing of it is
+// left. mu is held by whoever works on it: the goroutine that reads, which
+// makes the events, and at the end the run.
+type turn struct {
+	c           *conversation
+	s           *server
+	h           backends.Host
+	tools       *toolset
+	interactive bool
+	schema      bool
+	background  string
+	maxTurns    int
+
+	ctx     context.Context // of the requests to the host
+	end     context.CancelFunc
+	answers sync.WaitGroup // goroutines that wait for the host
+
+	started  chan struct{} // codex can be told to stop it
+	over     chan struct{} // turn/completed, or it never began
+	calm     chan struct{} // over, and nothing runs on in the background
+	mu       sync.Mutex
+	id       string
+	begun    bool
+	ended    bool
+	quiet    bool // calm is closed
+	finished bool // the run has returned, or is about to
+	emitted  int
+
+	tr      *translator
+	subs    map[string]*subagent // by thread
+	spawns  map[string]string    // call → thread
+	prompts map[string]string    // by thread
+	tally   tally
+	turns   int       // of the model
+	calls   int       // since the last of them ended
+	limit   string    // the reason why we stopped it
+	result  *turnInfo // that ended it
+	refused error     // of turn/start
+	doom    *backends.Error
+}
+
+func newTurn(ctx context.Context, c *conversation, s *server, h backends.Host, ts *toolset, set *backends.Settings) *turn {
+	t := &turn{
+		c: c, s: s, h: h, tools: ts, interactive: set.Interactive, schema: len(set.Schema) > 0,
+		background: set.Background, maxTurns: set.MaxTurns,
+		started: make(chan struct{}), over: make(chan struct{}), calm: make(chan struct{}), subs: map[string]*subagent{},
+		spawns: map[string]string{}, prompts: map[string]string{},
+	}
+	c.mu.Lock()
+	t.tally = tally{began: time.Now(), base: c.total, total: c.total}
+	c.mu.Unlock()
+	// Not the run's own context: when that ends, codex must have been told to
+	// stop before it hears that its requests were canceled, or it goes on.
+	t.ctx, t.end = context.WithCancel(context.WithoutCancel(ctx))
+	t.tr = newTranslator(t.emit)
+	return t
+}
+
+func (t *turn) emit(d events.Data) {
+	t.emitted++
+	switch d.(type) {
+	case events.MessageDelta, events.ReasoningDelta:
+		t.tally.first()
+	}
+	t.h.Emit(events.Event{Data: d})
+}
+
+// send begins the turn. Its answer comes on the goroutine that reads.
+func (t *turn) send(p turnParams) {
+	_, err := t.s.peer.Go("turn/start", p, func(raw json.RawMessage, err error) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		var r struct {
+			Turn turnInfo `json:"turn"`
+		}
+		if err == nil {
+			err = json.Unmarshal(raw, &r)
+		}
+		switch {
+		case err != nil:
+			t.refused = err
+			t.overLocked()
+		case t.id == "":
+			t.id = r.Turn.ID
+		}
+	})
+	if err != nil { // its end is seen by whoever waits, or it takes no more
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.refused = err
+		t.overLocked()
+	}
+}
+
+func (t *turn) turnID() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.id
+}
+
+// take handles a notification; false: it is none of this turn's. base is the
+// thread's total before it.
+func (t *turn) take(r *route, method string, n *notification, base counts) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.finished {
+		return false
+	}
+	before := t.emitted
+	if r.agent != "" {
+		t.subagent(r.agent, method, n)
+	} else if !t.main(method, n, base) {
+		return false
+	}
+	if t.emitted == before {
+		t.h.Emit(events.Event{}) // it lives
+	}
+	t.calmLocked()
+	return true
+}
+
+// main handles what comes of the conversation's own thread.
+func (t *turn) main(method string, n *notification, base counts) bool {
+	if n.Turn.ID != "" {
+		n.TurnID = n.Turn.ID
+	}
+	if method == "turn/started" && !t.begun && (t.id == "" || t.id == n.TurnID) {
+		t.id, t.begun = n.TurnID, true
+		close(t.started)
+		return true
+	}
+	if n.TurnID != "" && n.TurnID != t.id {
+		if method == "thread/tokenUsage/updated" { // of the turns before, told when the thread is resumed
+			t.tally.base, t.tally.total = n.TokenUsage.Total, n.TokenUsage.Total
+		}
+		return false
+	}
+	switch method {
+	case "turn/completed":
+		t.completedLocked(n)
+	case "thread/tokenUsage/updated":
+		t.usage(n.TokenUsage, base)
+	case "error":
+		t.failing(n)
+	default:
+		if method == "item/started" && isCall(n.Item.Type) {
+			t.calls++
+		}
+		if !t.tr.notification(method, n) {
+			t.s.note(method)
+		}
+		t.spawned(&n.Item)
+		t.checkLimit()
+	}
+	return true
+}
+
+func isCall(kind string) bool {
+	switch kind {
+	case itemCommand, itemFileChange, itemMCP, itemDynamic, itemWebSearch, itemImageView, itemCollab:
+		return true
+	}
+	return false
+}
+
+// usage takes the total after a request to the model.
+func (t *turn) usage(u tokenUsage, base counts) {
+	if u.Total == base {
+		return // said again, or the size of what is left after a compaction
+	}
+	t.tally.total = u.Total
+	t.emit(events.TurnUsage{Usage: usageOf(u.Total.minus(base), t.tr.model)})
+	t.turns++
+	t.checkLimit()
+	t.calls = 0
+}
+
+// checkLimit stops the turn when its last model turn wants to go on. Codex
+// itself has no such limit.
+func (t *turn) checkLimit() {
+	if t.maxTurns > 0 && t.turns >= t.maxTurns && t.calls > 0 && t.limit == "" && !t.ended {
+		t.limit = backends.ReasonMaxTurns
+		t.interruptLocked()
+	}
+}
+
+// failing takes an error that codex tries to get over, or that ends the turn:
+// then turn/completed says it again.
+func (t *turn) failing(n *notification) {
+	if !n.WillRetry {
+		return
+	}
+	e := n.Error.classed()
+	t.tr.retry(e, n.Error)
+	if _, httpStatus := n.Error.kind(); hopeless(httpStatus) && t.doom == nil {
+		t.doom = e // it would be asked for again and again
+		t.doom.Message = orElse(n.Error.Details, t.doom.Message)
+		t.interruptLocked()
+	}
+}
+
+func (t *turn) completedLocked(n *notification) {
+	info := n.Turn
+	t.result = &info
+	finish, err := t.reasonLocked()
+	if t.limit != "" || t.doom != nil {
+		finish = ""
+	}
+	t.tr.finish(finish, err != nil || info.Status == "interrupted" && t.limit == "")
+	t.overLocked()
+}
+
+func (t *turn) overLocked() {
+	if !t.ended {
+		t.ended = true
+		close(t.over)
+	}
+	t.calmLocked()
+}
+
+// calmLocked closes calm when nothing runs any more.
+func (t *turn) calmLocked() {
+	if t.quiet || !t.ended || t.tr.running() > 0 {
+		return
+	}
+	for _, a := range t.subs {
+		if a.busy() {
+			return
+		}
+	}
+	t.quiet = true
+	close(t.calm)
+}
+
+func (t *turn) isCalm() bool {
+	select {
+	case <-t.calm:
+		return true
+	default:
+		return false
+	}
+}
+
+// completed reports whether the turn ended by itself, or by a limit that was
+// asked for. Only after over.
+func (t *turn) completed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.result != nil && t.result.Status == "completed"
+}
+
+func (t *turn) interrupt() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.interruptLocked()
+}
+
+func (t *turn) interruptLocked() {
+	_, _ = t.s.peer.Go("turn/interrupt", threadRef{ThreadID: t.c.thread, TurnID: t.id}, func(_ json.RawMessage, err error) {
+		if err != nil {
+			t.c.b.log.Info("codex did not interrupt a turn", "err", err)
+		}
+	})
+}
+
+// finish closes what is open. Nothing is emitted by the turn afterwards.
+func (t *turn) finish() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.result == nil {
+		t.tr.finish("", true)
+	}
+	for _, a := range t.subs {
+		a.finish(t)
+	}
+	t.tr.closeCalls()
+	if t.result != nil || t.tally.used() {
+		t.emit(t.tally.usage(t.tr.model))
+	}
+	t.finished = true
+}
+
+// reason is why the turn ended; an error where it failed.
+func (t *turn) reason() (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reasonLocked()
+}
+
+func (t *turn) reasonLocked() (string, error) {
+	switch {
+	case t.limit != "":
+		return t.limit, nil
+	case t.result.Status == "interrupted":
+		return "", &backends.Error{Type: events.ErrInternal, Message: "codex stopped the turn by itself"}
+	case t.result.Error == nil:
+		return backends.ReasonEndTurn, nil
+	}
+	if r := t.result.Error.reason(); r != "" {
+		return r, nil
+	}
+	e := t.result.Error.classed()
+	t.s.addRetryAfter(e)
+	return "", e
+}
+
+// settle ends what the turn has asked of the host and waits for it.
+func (t *turn) settle() {
+	t.end()
+	t.answers.Wait()
+}
+
+// ask asks the host and gives its answer to then, on a goroutine that ends
+// with the request. The answer of one that was canceled with its turn is
+// nobody's.
+func (t *turn) ask(r events.Request, then func(events.Answer)) {
+	pending := t.h.Request(t.ctx, r)
+	t.answers.Go(func() { // ends when the host answers, or the turn ends
+		a, _ := pending.Wait()
+		if t.ctx.Err() == nil {
+			then(a)
+		}
+	})
+}
+
+// respond answers a question of codex's. One that comes too late, or for a
+// process that has ended, does no harm.
+func (t *turn) respond(r *rpc.Request, result any) {
+	if err := r.Respond(result); err != nil && t.s.peer.Err() == nil {
+		t.c.b.log.Warn("an answer could not be given to codex", "err", err)
+	}
+}
+
+// attempt is the first number of "Reconnecting... 1/2".
+func attempt(message string) int {
+	n := 0
+	if _, rest, ok := strings.Cut(message, "... "); ok {
+		for _, c := range rest {
+			if c < '0' || c > '9' {
+				break
+			}
+			n = n*10 + int(c-'0')
+		}
+	}
+	return n
+}
