@@ -125,7 +125,8 @@ func settingCases() []Case {
 			Set: backends.Settings{MaxCost: 0.01},
 			Steps: []Step{
 				{Usage: &events.Usage{InputTokens: count(1000), OutputTokens: count(1_000_000), Cost: dollars(25)}},
-				{Call: &Call{Tool: "lookup"}}, {Text: "That was too much."},
+				{Call: &Call{Tool: "lookup"}},
+				{Text: "That was too much."},
 			},
 			Host: Host{Replies: []Reply{reply("lookup", ok("dear"))}},
 			Want: Want{Reason: backends.ReasonMaxCost, Never: []string{"That was too much."}, MaxAsks: 2},
@@ -238,7 +239,8 @@ func steerCases() []Case {
 		one("steer-in-text", "a user can put in a word while the agent talks", []Need{NeedSteer}, Turn{
 			Steps: []Step{
 				{Text: "I talk and talk and talk and talk and talk.", ChunkBytes: 4, DelayMS: 100},
-				{Next: true}, {Text: "I heard you."},
+				{Next: true},
+				{Text: "I heard you."},
 			},
 			Host: Host{Steer: Steer{On: events.TypeMessageDelta, Text: "steered to the parallax"}},
 			Want: Want{Said: []string{"I heard you."}, HeardOnce: []string{"steered to the parallax"}},
