@@ -116,6 +116,8 @@ func (a *app) probeAgents(ctx context.Context, set *resolved, home string) (usab
 	return usable, nil
 }
 
+// agentLine is an agent in a line: its version, what it would log in with,
+// never the value of that, and why it cannot run.
 func agentLine(st backends.Status) string {
 	line := "not found"
 	if st.Version != "" {
@@ -126,9 +128,12 @@ func agentLine(st backends.Status) string {
 	}
 	if st.Login != "" && st.Login != "none" {
 		line += ", by " + st.Login
+		if st.Source != "" {
+			line += ": " + st.Source
+		}
 	}
 	if st.Why != "" {
-		line += ": " + st.Why
+		line += "; " + st.Why
 	}
 	return line
 }

@@ -38,7 +38,7 @@ agent its own tools over the same wire.`,
 	}
 	root.SetVersionTemplate("innerd {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(a.serveCmd(), a.runCmd(), a.tailCmd(), a.psCmd(), a.cancelCmd(), a.doctorCmd(), a.healthCmd(), a.versionCmd(), a.docsCmd())
+	root.AddCommand(a.serveCmd(), a.runCmd(), a.tailCmd(), a.psCmd(), a.steerCmd(), a.cancelCmd(), a.compactCmd(), a.loginCmd(), a.doctorCmd(), a.healthCmd(), a.versionCmd(), a.docsCmd())
 	root.AddCommand(imageCommands(a)...)
 	root.AddCommand(hiddenCommands(a)...)
 	for _, c := range root.Commands() {

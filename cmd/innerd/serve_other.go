@@ -25,3 +25,10 @@ func hiddenCommands(*app) []*cobra.Command { return nil }
 func (a *app) doctorCmd() *cobra.Command {
 	return &cobra.Command{Use: "doctor", Short: "Say what works here", RunE: func(*cobra.Command, []string) error { return errNoServe }}
 }
+
+func (a *app) loginCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "login BACKEND", Short: "Log an agent in, by its vendor's own login", Args: cobra.ExactArgs(1),
+		RunE: func(*cobra.Command, []string) error { return errNoServe },
+	}
+}

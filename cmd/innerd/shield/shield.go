@@ -18,7 +18,7 @@ import (
 var names = [...]string{
 	"INNERD_API_KEY", "INNERD_API_KEYS", "II_AGENT_A2A_API_KEYS", "INNERD_INIT_KEY",
 	"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN",
-	"OPENAI_API_KEY", "GITHUB_TOKEN", "GH_TOKEN",
+	"OPENAI_API_KEY", "CODEX_API_KEY", "AZURE_OPENAI_API_KEY", "GITHUB_TOKEN", "GH_TOKEN", "COPILOT_GITHUB_TOKEN",
 }
 
 // Secret reports whether a variable is one that is taken out: a key of ours,
