@@ -158,7 +158,7 @@ func sessionShell() {
 func parts() {
 	for _, part := range []string{"A", "B"} {
 		cmd := again("forever", true)
-		cmd.Env = append(cmd.Env, "INNERD_MARK="+os.Getenv("INNERD_MARK")+"."+part)
+		cmd.Env = append(cmd.Env, "INNERD_MARK="+os.Getenv("INNERD_MARK")+"."+part, "TEST_SESSION="+part)
 		cmd.Stdout = nil
 		if err := cmd.Start(); err != nil {
 			os.Exit(97)

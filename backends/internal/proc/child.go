@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -144,6 +145,18 @@ func (c *Child) Sweep(ctx context.Context, part string) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
 	return c.s.starter.Sweep(ctx, Target{Mark: c.rec.Mark + "." + part, Spare: c.PID()})
+}
+
+// SweepWith is Sweep for an agent that gives the commands of one conversation
+// a variable of its own making: it ends what bears the child's mark and has
+// kv, NAME=value, in its environment.
+func (c *Child) SweepWith(ctx context.Context, kv string) error {
+	if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
+		return errors.New("proc: a sweep of no variable")
+	}
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	return c.s.starter.Sweep(ctx, Target{Mark: c.rec.Mark, With: kv, Spare: c.PID()})
 }
 
 func (c *Child) kill() { _ = c.s.starter.Signal(c.rec.ID, syscall.SIGKILL, true) }

@@ -130,6 +130,28 @@ func TestSweepPart(t *testing.T) {
 	stop(t, c, 8*time.Second)
 }
 
+// The same for an agent that marks its commands with a variable of its own.
+func TestSweepWith(t *testing.T) {
+	s, _ := supervisor(t)
+	c, _ := s.running(t, "parts", proc.Command{})
+	other, _ := s.running(t, "parts", proc.Command{})
+	eventually(t, "all commands run", func() bool { return len(marked(t, c.Mark()+"."))+len(marked(t, other.Mark()+".")) == 4 })
+	if err := c.SweepWith(t.Context(), "TEST_SESSION=A"); err != nil {
+		t.Fatal(err)
+	}
+	if a, all := marked(t, c.Mark()+".A"), marked(t, c.Mark()); len(a) != 0 || len(all) != 2 {
+		t.Errorf("of A: %v, of all: %v", a, all)
+	}
+	if left := marked(t, other.Mark()+"."); len(left) != 2 {
+		t.Errorf("the other child's: %v", left)
+	}
+	if err := c.SweepWith(t.Context(), "=x"); err == nil {
+		t.Error("a sweep of no variable")
+	}
+	stop(t, c, 8*time.Second)
+	stop(t, other, 8*time.Second)
+}
+
 func TestOutput(t *testing.T) {
 	long := strings.Repeat("x", 5<<20)
 	tests := []struct {

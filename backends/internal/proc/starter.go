@@ -59,6 +59,7 @@ type Target struct {
 	IDs   []ID   `json:"ids,omitempty"`
 	Mark  string `json:"mark"`            // a whole mark, or the first parts of one
 	Spare int    `json:"spare,omitempty"` // a session of which only the marked are ended
+	With  string `json:"with,omitempty"`  // a variable, as NAME=value, that the marked must have too
 }
 
 // markName is the variable that every child and all it starts have in their environment.
@@ -72,6 +73,19 @@ func hasMark(environ []byte, mark string) bool {
 			if rest, ok := strings.CutPrefix(v, mark); ok && (rest == "" || rest[0] == '.') {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// hasVariable reports whether an environment has kv; an empty kv stands in all.
+func hasVariable(environ []byte, kv string) bool {
+	if kv == "" {
+		return true
+	}
+	for entry := range strings.SplitSeq(string(environ), "\x00") {
+		if entry == kv {
+			return true
 		}
 	}
 	return false

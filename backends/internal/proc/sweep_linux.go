@@ -91,7 +91,7 @@ func look(t Target, known map[int]uint64) (found []stat, settled bool, err error
 		switch {
 		case err != nil && !passing(err):
 			return nil, false, err
-		case hasMark(environ, t.Mark):
+		case hasMark(environ, t.Mark) && hasVariable(environ, t.With):
 			k.add(s)
 		case len(environ) == 0 && !errors.Is(err, fs.ErrPermission) && s.start > young:
 			settled = settled && seen
