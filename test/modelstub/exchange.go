@@ -128,6 +128,10 @@ func (x *exchange) answer() {
 }
 
 func (x *exchange) whole(t Turn) {
+	if t.cutAll != "" {
+		_ = x.cut(t.cutAll) // nothing follows either way
+		return
+	}
 	if t.Fail != nil {
 		x.fail(*t.Fail)
 		return

@@ -61,6 +61,7 @@ type Turn struct {
 	before  []op // done before the headers
 	times   int  // how many requests it answers; 0: one, negative: all that come
 	instead []Block
+	cutAll  Cut  // what a request without streaming meets
 	retry   bool // instead is set
 }
 
@@ -137,6 +138,10 @@ func (t Turn) Instead(blocks ...Block) Turn {
 	t.instead, t.retry = blocks, true
 	return t
 }
+
+// CutWhole ends the connection of a request without streaming, too: without it
+// such a request is answered whole where the stream was cut.
+func (t Turn) CutWhole(c Cut) Turn { t.cutAll = c; return t }
 
 type blockKind int
 

@@ -152,6 +152,11 @@ func TestResets(t *testing.T) {
 	if _, err := post(t, stub.Scenario(modelstub.NoHeaders(modelstub.CutDrop)), "/v1/messages", ask); !errors.Is(err, io.EOF) {
 		t.Errorf("before the headers, dropped: %v", err)
 	}
+	sc := stub.Scenario(modelstub.Say(modelstub.Text("half").Cut(modelstub.CutDrop)).CutWhole(modelstub.CutReset))
+	listen(mustPost(t, sc, "/v1/messages", ask).Body)
+	if _, err := post(t, sc, "/v1/messages", strings.Replace(ask, `"stream":true`, `"stream":false`, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("asked without streaming: %v", err)
+	}
 	// A reset may overtake what was sent before it, unless the reader has it already.
 	g := modelstub.NewGate()
 	sr := newSSE(mustPost(t, stub.Scenario(modelstub.Say(modelstub.Text("half").Hold(g).Cut(modelstub.CutReset))), "/v1/messages", ask).Body)

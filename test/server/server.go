@@ -1,0 +1,181 @@
+//go:build linux
+
+package server
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Soon is how long a test waits for what should come at once, on a busy machine.
+const Soon = 30 * time.Second
+
+const key = "dummy-key-of-the-host"
+
+// Server is `innerd serve` on 127.0.0.1. Its fields may be changed before Start.
+type Server struct {
+	T      testing.TB
+	Binary string
+	Home   string // HOME and TMPDIR; the others are below it
+	State  string
+	Agents string // --agent-home
+	Dir    string // --workspace
+	Env    []string
+	Args   []string
+
+	url  string
+	proc *process
+	seen []*process // all that were started
+}
+
+// process is one run of the binary.
+type process struct {
+	cmd    *exec.Cmd
+	stderr *lines
+	done   chan struct{} // closed when it was waited for
+}
+
+// New makes a server and does not start it. At the end of the test it is
+// ended, and nothing that it started may be left.
+func New(t testing.TB, binary string) *Server {
+	home := t.TempDir()
+	s := &Server{
+		T: t, Binary: binary, Home: home, State: filepath.Join(home, "state"), Agents: filepath.Join(home, "agents"), Dir: filepath.Join(home, "work"),
+		Args: []string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"},
+		Env:  []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"},
+	}
+	if err := os.Mkdir(s.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.cleanup)
+	return s
+}
+
+// Start starts the server and waits until it is ready.
+func (s *Server) Start() {
+	s.T.Helper()
+	p := &process{cmd: exec.Command(s.Binary, s.Args...), done: make(chan struct{})}
+	p.cmd.Dir = s.Dir
+	p.cmd.Env = append(slices.Clone(s.Env), "HOME="+s.Home, "TMPDIR="+s.Home,
+		"INNERD_STATE_DIR="+s.State, "INNERD_AGENT_HOME="+s.Agents, "INNERD_WORKSPACE="+s.Dir, "INNERD_API_KEYS=host:"+key)
+	stderr, err := p.cmd.StderrPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	p.stderr = readLines(stderr)
+	go func() { // ends with the process; cleanup waits for it
+		defer close(p.done)
+		<-p.stderr.end
+		_ = p.cmd.Wait() // its state says it all
+	}()
+	s.proc, s.seen = p, append(s.seen, p)
+	line, ok := p.stderr.until(`"innerd is ready"`, Soon)
+	var rec struct{ URL string }
+	if !ok || json.Unmarshal([]byte(line), &rec) != nil || rec.URL == "" {
+		s.T.Fatalf("the server is not ready:\n%s", p.stderr)
+	}
+	s.url = rec.URL
+}
+
+// Pid is the server's process.
+func (s *Server) Pid() int { return s.proc.cmd.Process.Pid }
+
+// Log is what all its processes wrote to stderr.
+func (s *Server) Log() string {
+	var out []string
+	for _, p := range s.seen {
+		out = append(out, p.stderr.String())
+	}
+	return strings.Join(out, "\n")
+}
+
+// Kill ends the server with SIGKILL and waits until it is gone.
+func (s *Server) Kill() {
+	s.T.Helper()
+	_ = s.proc.cmd.Process.Kill() // it may be gone
+	s.wait()
+}
+
+// Stop ends the server with SIGTERM. Any other exit code than 0 fails the test.
+func (s *Server) Stop() {
+	s.T.Helper()
+	_ = s.proc.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+	s.wait()
+	if code := s.proc.cmd.ProcessState.ExitCode(); code != 0 {
+		s.T.Errorf("the server's exit code is %d", code)
+	}
+}
+
+func (s *Server) wait() {
+	s.T.Helper()
+	select {
+	case <-s.proc.done:
+	case <-time.After(Soon):
+		s.T.Errorf("the server does not end:\n%s", s.proc.stderr)
+		_ = s.proc.cmd.Process.Kill()
+		<-s.proc.done
+	}
+}
+
+// cleanup stops what still runs, and looks for what was left.
+func (s *Server) cleanup() {
+	if s.proc == nil {
+		return
+	}
+	select {
+	case <-s.proc.done:
+	default:
+		s.Stop()
+	}
+	if left := s.Marked(); len(left) > 0 {
+		s.T.Errorf("processes were left: %s", Describe(left))
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	if log := s.Log(); s.T.Failed() || strings.Contains(log, "panic") || strings.Contains(log, "DATA RACE") {
+		s.T.Errorf("stderr of the server:\n%s", log[max(0, len(log)-8000):])
+	}
+}
+
+// Copy makes a server on a copy of this one's state, agent home and workspace,
+// which lie elsewhere then. This one must have ended.
+func (s *Server) Copy() *Server {
+	s.T.Helper()
+	c := New(s.T, s.Binary)
+	c.Env, c.Args = slices.Clone(s.Env), slices.Clone(s.Args)
+	for from, to := range map[string]string{s.State: c.State, s.Agents: c.Agents, s.Dir: c.Dir} {
+		if err := exec.CommandContext(s.T.Context(), "cp", "-a", from+"/.", to).Run(); err != nil {
+			s.T.Fatalf("copying %s: %v", from, err)
+		}
+	}
+	return c
+}
+
+// Eventually waits for something that nothing announces.
+func Eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Soon); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it did not come to this: %s", what)
+		}
+	}
+}
+
+// For is the same server for a part of the test that neither ends it nor
+// starts it: what it finds wrong is that part's.
+func (s *Server) For(t testing.TB) *Server {
+	c := *s
+	c.T = t
+	return &c
+}
