@@ -117,16 +117,21 @@ type Waiter interface {
 	Asked(context.Context) error
 }
 
+// capabilities are the needs that a backend says of itself whether it meets.
+func capabilities(can backends.Capabilities) map[Need]bool {
+	return map[Need]bool{
+		NeedReasoning: can.Reasoning, NeedTools: can.Tools, NeedPermissions: can.Permissions,
+		NeedQuestions: can.Questions, NeedImages: can.Images, NeedResume: can.Resume,
+		NeedSchema: can.Schema, NeedSteer: can.Steer, NeedCompact: can.Compact,
+	}
+}
+
 // lacks says why a case is impossible for this agent; "" when it is possible.
 func (r Rig) lacks(c Case, can backends.Capabilities) string {
 	if why := r.Skip[c.Name]; why != "" {
 		return why
 	}
-	has := map[Need]bool{
-		NeedReasoning: can.Reasoning, NeedTools: can.Tools, NeedPermissions: can.Permissions,
-		NeedQuestions: can.Questions, NeedImages: can.Images, NeedResume: can.Resume,
-		NeedSchema: can.Schema, NeedSteer: can.Steer, NeedCompact: can.Compact,
-	}
+	has := capabilities(can)
 	for _, need := range c.Needs {
 		if why := r.Lacks[need]; why != "" {
 			return why

@@ -63,6 +63,9 @@ func newSuite(t *testing.T, rig Rig, cases []Case) *suite {
 	b := rig.Backend(t)
 	status := b.Probe(t.Context())
 	s.can = status.Capabilities
+	if rig.Table != "" {
+		checkCapabilities(t, rig, cases, s.can)
+	}
 	if !status.Usable {
 		t.Fatalf("%s cannot run here: %s (%s)", rig.Name, status.Why, status.Hint)
 	}
@@ -114,6 +117,25 @@ func checkSkips(t *testing.T, rig Rig, cases []Case) {
 		}
 		if why == "" {
 			t.Errorf("the rig skips %q without a reason", name)
+		}
+	}
+}
+
+// checkCapabilities: what a backend says of itself is what its table says. A
+// case that needs what it cannot is skipped, so that only the reverse is left:
+// that it says it can and its rig lacks it, or skips all of it.
+func checkCapabilities(t testing.TB, rig Rig, cases []Case, can backends.Capabilities) {
+	for need, can := range capabilities(can) {
+		if why := rig.Lacks[need]; can && why != "" {
+			t.Errorf("the capabilities say %s, the rig lacks it: %s", need, why)
+		} else if !can && why == "" {
+			t.Errorf("the capabilities say that there is no %s, and the rig does not say why", need)
+		}
+		tried := slices.ContainsFunc(cases, func(c Case) bool {
+			return slices.Contains(c.Needs, need) && rig.Skip[c.Name] == ""
+		})
+		if can && !tried {
+			t.Errorf("the capabilities say %s, the rig skips all cases of it", need)
 		}
 	}
 }
