@@ -2,9 +2,9 @@
 // what an agent must do for a host, whichever agent it is.
 //
 // A Case is data: a neutral script for the agent (Step), how the host behaves
-// (Host), and what must come out (Want). Run plays the cases against a Backend
-// with a Recorder in the place of the run. Tests of the whole server play the
-// same Cases over HTTP: they arrange the script, behave as Host says, and give
+// (Host), and what must come out (Want). Run plays All cases against a Backend
+// with a Recorder in the place of the run. Tests of the whole server play
+// Cases, those that need no more than a host has, over HTTP: they arrange the script, behave as Host says, and give
 // what they read to Want.Check and CheckOrder.
 //
 // A Rig says how one agent is brought to do a script. The simulated agent
@@ -47,5 +47,17 @@
 //	// Heard is all that the model was sent last: system text, messages, results.
 //	func (s *seat) Heard() string { return flatten(last(s.scenario.Requests())) }
 //
-// A seat may also implement Killer, Starter and Waiter.
+// A seat may also implement Killer, Starter, Waiter, Viewer and Counter.
+//
+// # The table
+//
+// Each case is part of a Row of the table of agents, docs/agents.md. Run keeps
+// what it found in the file Rig.Table, "ok" or the reason why the agent cannot
+// (Rig.Lacks, Rig.Skip), and fails where the file says otherwise; -update
+// writes it. What failed is never written, what was not played not compared.
+// Capabilities that a backend claims must be those that its table shows.
+//
+// A case that is added needs a row, a mutant that it finds, and, where it
+// needs a new kind of Step, its words in the script of the simulated agent and
+// in the translators to the real ones, which refuse what they do not know.
 package backendtest
