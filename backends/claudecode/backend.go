@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"innerd/backends"
 	"innerd/events"
@@ -32,7 +33,10 @@ type Options struct {
 	// MaxRetries is how often claude repeats a model request that failed.
 	// 0: 3; negative: never.
 	MaxRetries int
-	Logger     *slog.Logger // nil: none
+	// BackgroundLimit is how long work in the background is waited for after
+	// the last answer, where a run asks for that. 0: 10 minutes.
+	BackgroundLimit time.Duration
+	Logger          *slog.Logger // nil: none
 }
 
 // Backend runs Claude Code. Its conversations share nothing but folders.
@@ -70,6 +74,7 @@ func (b *Backend) Name() string { return backendName }
 func (b *Backend) capabilities() backends.Capabilities {
 	return backends.Capabilities{
 		Resume: true, Reasoning: true, Tools: true, Permissions: true, Questions: true, Images: true, Schema: true,
+		Steer: true, Compact: true,
 	}
 }
 

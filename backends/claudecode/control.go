@@ -112,7 +112,7 @@ func (p *process) permission(t *turn, l *line) {
 			Kind: events.KindPermission, NativeID: r.ToolUseID, Tool: tool, Input: input,
 		}, func(a events.Answer) {
 			if a.Outcome == events.OutcomeAllowed {
-				p.answer(successBody(id, allowed(input)))
+				p.answer(successBody(id, allowed(t.adjusted(tool, input))))
 				return
 			}
 			p.answer(successBody(id, denied(denial(a))))

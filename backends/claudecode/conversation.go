@@ -27,6 +27,7 @@ type conversation struct {
 	think   int
 
 	mu      sync.Mutex
+	run     *running // nil between runs
 	p       *process // nil before the first run, and while none is wanted
 	gone    bool     // done is closed
 	closed  bool
@@ -118,6 +119,7 @@ func (c *conversation) ready(ctx context.Context, in *backends.Input, h backends
 	if err != nil {
 		return nil, err
 	}
+	h.Emit(events.Event{}) // the start is over, and was a success
 	if foreign != "" {
 		h.Emit(status(events.StateNotice, "the model "+foreign+" is not one of Claude Code's; using "+orElse(model, "its default")))
 	}

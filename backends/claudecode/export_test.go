@@ -30,11 +30,12 @@ func Translate(lines [][]byte, interactive bool, emit func(events.Data), end fun
 			t.interrupt()
 		case l.Type == lineResult:
 			used.add(&l.result)
-			t.finish(&l.result)
+			err := failed(&l.result, t.failure)
+			t.finish(&l.result, err == nil)
 			if u := used.usage(t.model, 0); u != nil {
 				emit(*u)
 			}
-			end(failed(&l.result, t.failure))
+			end(err)
 			t, used = tr(), tally{}
 		default:
 			t.line(l)

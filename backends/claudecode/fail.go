@@ -129,7 +129,7 @@ func (r *result) words() string {
 func crashed(exit backends.Exit, ready bool) *backends.Error {
 	e := &backends.Error{Type: events.ErrBackendCrashed, Exit: &exit, Message: "claude ended in the middle of the run"}
 	tail := strings.TrimSpace(exit.StderrTail)
-	if ready || exit.Signal != "" {
+	if ready {
 		if tail != "" {
 			e.Message += ": " + lastLine(tail)
 		}

@@ -65,6 +65,7 @@ func (l *launch) args(session string, resume bool, addDirs []string) []string {
 		"--setting-sources", "", "--strict-mcp-config", // a repository decides nothing
 		"--permission-prompt-tool", "stdio", "--allowedTools=mcp__" + serverName,
 		"--system-prompt-snapshot", "off", // or a resumed session keeps its old system text
+		"--forward-subagent-text",
 		"--disallowedTools=" + l.denied,
 	}
 	if resume {
@@ -100,7 +101,6 @@ func (c *conversation) environ(extra map[string]string) (map[string]string, [][]
 		"DISABLE_TELEMETRY":                        "1",
 		"DISABLE_ERROR_REPORTING":                  "1",
 		"DISABLE_AUTOUPDATER":                      "1",
-		"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS":     "1", // one result for each input
 		"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS":    "1",
 		"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST":     "1", // settings may not move the address
 		"CLAUDE_CODE_MAX_RETRIES":                  strconv.Itoa(c.b.retries()),

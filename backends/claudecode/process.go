@@ -170,6 +170,16 @@ func (p *process) send(v any) error {
 	return nil
 }
 
+// say sends a message of the user's, which is text whatever it says.
+func (p *process) say(uuid string, content []inBlock) error {
+	return p.send(outUser{Type: lineUser, Message: outMessage{Role: "user", Content: content}, UUID: uuid, Composed: true})
+}
+
+// command has claude run one of its own commands.
+func (p *process) command(uuid, text string) error {
+	return p.send(outUser{Type: lineUser, Message: outMessage{Role: "user", Content: text}, UUID: uuid})
+}
+
 // stop ends the process and waits until nothing of it is left. One that is not
 // in a turn is given its EOF first, the end that claude likes best.
 func (p *process) stop(ctx context.Context) error {

@@ -97,7 +97,7 @@ func TestLaunch(t *testing.T) {
 	}
 	for _, want := range []string{
 		"CLAUDE_CONFIG_DIR=" + f.home + "/claude", "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR=3", "ANTHROPIC_BASE_URL=http://127.0.0.1:9",
-		"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1", "CLAUDE_CODE_MAX_RETRIES=3", "CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST=1", "DISABLE_AUTOUPDATER=1",
+		"CLAUDE_CODE_MAX_RETRIES=3", "CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST=1", "DISABLE_AUTOUPDATER=1",
 	} {
 		if !slices.Contains(l.Env, want) {
 			t.Errorf("%s is not in the environment", want)

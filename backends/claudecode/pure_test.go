@@ -113,7 +113,7 @@ func TestCrashed(t *testing.T) {
 		words string
 	}{
 		{backends.Exit{Code: -1, Signal: "killed"}, true, events.ErrBackendCrashed, "claude ended"},
-		{backends.Exit{Code: -1, Signal: "killed"}, false, events.ErrBackendCrashed, "claude ended"},
+		{backends.Exit{Code: -1, Signal: "killed"}, false, events.ErrBackendUnavailable, "did not start"},
 		{backends.Exit{Code: 1, StderrTail: "a\nboom\n"}, true, events.ErrBackendCrashed, "boom"},
 		{backends.Exit{Code: 1, StderrTail: "loader: no such file"}, false, events.ErrBackendUnavailable, "loader"},
 		{backends.Exit{Code: 1, StderrTail: "error: unknown option '--x'"}, false, events.ErrInvalidRequest, "--x"},

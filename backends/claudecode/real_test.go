@@ -30,7 +30,7 @@ func (b *bench) open(t *testing.T, cfg backends.Config, turns ...modelstub.Turn)
 	}
 	c := s.Config()
 	c.ID, c.Dir, c.Grace, c.Session, c.AddDirs = "01TESTTESTTESTTESTTESTTEST", t.TempDir(), 3*time.Second, cfg.Session, cfg.AddDirs
-	c.Save = cfg.Save
+	c.Save, c.Stray = cfg.Save, cfg.Stray
 	conv, err := governed{b.backend()}.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -98,43 +98,6 @@ func TestToolsChange(t *testing.T) {
 	}
 	if x, _ := rs[len(rs)-1].Tool("mcp__host__beta"); x.Description != "another one" {
 		t.Errorf("the changed tool is %q", x.Description)
-	}
-}
-
-// TestSubagent: what a sub-agent says is not what the agent says.
-func TestSubagent(t *testing.T) {
-	b := newBench(t)
-	c, _ := b.open(t, backends.Config{},
-		modelstub.Say(modelstub.Text("I delegate."), modelstub.Tool("Agent", map[string]any{
-			"description": "do a thing", "prompt": "do it", "subagent_type": "general-purpose",
-		}).ID("toolu_agent")),
-		modelstub.Say(modelstub.Text("I am the other one."), modelstub.Tool("Bash", map[string]any{"command": "echo below", "description": "x"}).ID("toolu_below")),
-		text("It is done below."), text("Done."))
-	evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := texts(evs); !slices.Equal(got, []string{"I delegate.", "Done."}) {
-		t.Errorf("said %q", got)
-	}
-	var calls, below []string
-	for _, e := range evs {
-		switch d := e.Data.(type) {
-		case events.ToolCall:
-			calls = append(calls, d.Name)
-		case events.ToolUpdate:
-			below = append(below, d.ParentID+" "+d.Name)
-		case events.ToolComplete:
-			if d.ParentID != "" {
-				below = append(below, d.ParentID+" "+d.Name+" "+d.Result)
-			}
-		}
-	}
-	if !slices.Equal(calls, []string{"Agent"}) {
-		t.Errorf("calls %q", calls)
-	}
-	if !slices.Equal(below, []string{"toolu_agent Bash", "toolu_agent Bash below"}) {
-		t.Errorf("below %q", below)
 	}
 }
 

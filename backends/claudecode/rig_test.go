@@ -28,6 +28,7 @@ type bench struct {
 	wrapper  string // a script that notes its pid and becomes claude
 	children *backends.Children
 	claude   string
+	limit    time.Duration // of background work
 }
 
 func newBench(t testing.TB) *bench {
@@ -58,7 +59,7 @@ func newBench(t testing.TB) *bench {
 // backend makes one whose own key is a dummy; conversations bring theirs.
 func (b *bench) backend() *claudecode.Backend {
 	return claudecode.New(&claudecode.Options{
-		Path: b.wrapper, Home: b.home, Children: b.children, MaxRetries: 1,
+		Path: b.wrapper, Home: b.home, Children: b.children, MaxRetries: 1, BackgroundLimit: b.limit,
 		Getenv: env(map[string]string{"ANTHROPIC_API_KEY": "sk-dummy"}),
 	})
 }

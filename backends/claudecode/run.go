@@ -18,6 +18,8 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 		return backends.Outcome{}, err
 	}
 	defer c.running.Done()
+	run := c.enter()
+	defer c.leave(run)
 	content, err := c.content(&in)
 	if err != nil {
 		return backends.Outcome{}, err
@@ -32,13 +34,12 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	t := newTurn(ctx, h, newUUID(), &in.Set)
 	p.attach(t)
 	c.told = true
-	if err := p.send(outUser{
-		Type: lineUser, Message: outMessage{Role: "user", Content: content}, UUID: t.uuid, Composed: true,
-	}); err != nil && !errors.Is(err, errEnded) { // its end is seen below
+	if err := p.say(t.uuid, content); err != nil && !errors.Is(err, errEnded) { // its end is seen below
 		p.detach()
 		t.settle()
 		return backends.Outcome{}, &backends.Error{Type: events.ErrInvalidRequest, Message: err.Error()}
 	}
+	run.begin(p, t)
 	c.await(ctx, p, t)
 	t.settle()
 	return c.conclude(ctx, p, t)
@@ -46,14 +47,11 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 
 // await returns when the turn is over, or the process has ended.
 func (c *conversation) await(ctx context.Context, p *process, t *turn) {
-	select {
-	case <-t.over:
+	if c.awaitWork(ctx, p, t) {
 		return
-	case <-p.child.Done():
-		return
-	case <-ctx.Done():
 	}
 	_, _ = p.ask(interruptRequest{Subtype: "interrupt", CancelQueued: true}, nil)
+	t.stopWaiting(p)
 	t.end() // after the interrupt is queued: claude hears that first
 	grace := c.cfg.Grace
 	if grace <= 0 {
@@ -94,17 +92,16 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn) (backe
 		return backends.Outcome{}, canceledOr(ctx, nil)
 	}
 	switch {
-	case t.withdrawn:
+	case t.withdrawn && t.result == nil:
 		return backends.Outcome{}, &backends.Error{Type: events.ErrInternal, Message: "claude dropped the input"}
-	case t.result == nil && c.isClosed():
+	case (t.result == nil || len(t.inputs) > 0) && c.isClosed():
 		return backends.Outcome{}, errClosed
-	case t.result == nil:
+	case t.result == nil || len(t.inputs) > 0:
 		return backends.Outcome{}, crashed(backends.Exit(p.child.Exit()), true)
+	case t.err != nil:
+		return backends.Outcome{}, t.err
 	}
-	if err := failed(t.result, t.tr.failure); err != nil {
-		return backends.Outcome{}, err
-	}
-	return backends.Outcome{Reason: t.reason(), Stored: true, Output: t.result.output()}, nil
+	return backends.Outcome{Reason: t.reason, Stored: true, Output: t.result.output()}, nil
 }
 
 func (c *conversation) isClosed() bool {
@@ -122,14 +119,14 @@ func canceledOr(ctx context.Context, err error) error {
 }
 
 // reason is why a turn ended that did not fail.
-func (t *turn) reason() string {
-	switch t.result.Terminal {
+func (t *translator) reason(r *result) string {
+	switch r.Terminal {
 	case "max_turns":
 		return backends.ReasonMaxTurns
 	case "budget_exhausted":
 		return backends.ReasonMaxCost
 	}
-	if f := finishReason(t.tr.stopReason(t.result)); f != "" {
+	if f := finishReason(t.stopReason(r)); f != "" {
 		return f
 	}
 	return backends.ReasonEndTurn

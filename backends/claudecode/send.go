@@ -28,7 +28,7 @@ type outUser struct {
 	Message  outMessage `json:"message"`
 	UUID     string     `json:"uuid"`
 	Parent   *string    `json:"parent_tool_use_id"`
-	Composed bool       `json:"client_composed"` // no slash commands, no @files: it is text
+	Composed bool       `json:"client_composed,omitempty"` // no slash commands, no @files: it is text
 }
 
 type outMessage struct {

@@ -25,9 +25,12 @@ type translator struct {
 	now    func() time.Time
 	silent func(tool string) bool // its calls are told to the host in another way
 	schema bool                   // the answer is structured output
+	more   func() bool            // another message may follow the one that ends
 
 	cur      apiMessage
 	calls    map[string]call
+	agents   map[string]*agent // sub-agents that run, by claude's id of them
+	shells   map[string]bool   // commands that run in the background, likewise
 	model    string
 	retrying bool
 	failure  *failure // the last synthetic message that told of one
@@ -55,24 +58,31 @@ type failure struct {
 }
 
 func newTranslator(emit func(events.Data), silent func(string) bool) *translator {
-	return &translator{speaker: speaker{emit: emit}, now: time.Now, silent: silent, calls: map[string]call{}}
+	return &translator{
+		speaker: speaker{emit: emit}, now: time.Now, silent: silent, more: func() bool { return false },
+		calls: map[string]call{}, agents: map[string]*agent{}, shells: map[string]bool{},
+	}
 }
 
 // line translates one line. Lines that mean nothing are fine.
 func (t *translator) line(l *line) {
 	switch l.Type {
-	case lineStream:
-		if l.Parent == "" {
-			t.stream(l)
-		}
-	case lineAssistant:
-		t.assistant(l)
 	case lineUser:
 		if !l.Replay {
 			t.user(l)
 		}
+		return
 	case lineSystem:
 		t.system(l)
+		return
+	}
+	switch {
+	case l.Parent != "":
+		t.below(l)
+	case l.Type == lineStream:
+		t.stream(l)
+	case l.Type == lineAssistant:
+		t.assistant(l)
 	}
 }
 
@@ -139,8 +149,16 @@ func (t *translator) messageStop(abandoned bool) {
 	switch t.cur.stop {
 	case backends.ReasonMaxTokens, backends.ReasonRefusal: // it may not be the last
 	default:
-		t.close(finishReason(t.cur.stop), false)
+		t.close(t.finishing(t.cur.stop), false)
 	}
+}
+
+// finishing is what the last message says of how it ended.
+func (t *translator) finishing(stop string) string {
+	if t.more() {
+		return ""
+	}
+	return finishReason(stop)
 }
 
 func (t *translator) assistant(l *line) {
@@ -152,7 +170,6 @@ func (t *translator) assistant(l *line) {
 		switch {
 		case b.Type == blockToolUse:
 			t.toolUse(l, b)
-		case l.Parent != "": // sub-agents never speak as the main one
 		case b.Type == blockText:
 			t.whole(l.Message, false, b.Text)
 		case b.Type == blockThinking:
@@ -193,11 +210,15 @@ func (t *translator) system(l *line) {
 	switch l.Subtype {
 	case "init":
 		t.setModel(l.Model)
-	case "status":
-		if l.Status == "compacting" {
-			t.emit(events.Status{State: events.StateCompacting})
-			t.retrying = true // the next sign of work says so
+	case "status", "compact_boundary":
+		t.compactStatus(l)
+	case "task_started":
+		t.agentStarted(l)
+		if l.Backgrounded && l.TaskType != taskAgent {
+			t.shells[l.TaskID] = true
 		}
+	case "task_notification":
+		t.taskEnded(l)
 	case "api_retry":
 		t.takeBack("the model's stream was cut")
 		t.retrying = true
@@ -229,22 +250,27 @@ func (t *translator) interrupt() {
 	t.close("", false)
 }
 
-// finish ends the turn's speech with its result.
-func (t *translator) finish(r *result) {
-	answered := failed(r, t.failure) == nil
+// finish ends with a result what was said until then; more may follow.
+func (t *translator) finish(r *result, answered bool) {
+	stop, cut := t.finishing(t.stopReason(r)), t.failure.maxTokens()
 	t.keep()
-	t.close(finishReason(t.stopReason(r)), !answered)
-	if !answered || t.failure.maxTokens() {
+	t.close(stop, !answered)
+	said := t.said
+	t.said, t.failure, t.cur = false, nil, apiMessage{}
+	if !answered || cut {
 		return
 	}
 	switch {
 	case len(r.Structured) > 0 && string(r.Structured) != "null":
 		t.say(false, string(r.Structured))
-	case !t.said:
+	case !said:
 		t.say(false, r.Text)
 	}
 	t.keep()
-	t.close(orElse(finishReason(r.StopReason), backends.ReasonEndTurn), false)
+	if stop = finishReason(r.StopReason); stop == "" && !t.more() {
+		stop = backends.ReasonEndTurn
+	}
+	t.close(stop, false)
 }
 
 func (t *translator) stopReason(r *result) string {
@@ -261,6 +287,7 @@ func (t *translator) stopReason(r *result) string {
 func (t *translator) lost() {
 	t.keep()
 	t.close("", true)
+	t.endAgents()
 }
 
 // finishReason is the stop reason where the wire has a word for it.

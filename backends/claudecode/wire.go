@@ -29,6 +29,7 @@ type line struct {
 	Subtype   string `json:"subtype"`
 	SessionID string `json:"session_id"`
 	Parent    string `json:"parent_tool_use_id"` // set: said by a sub-agent
+	AgentID   string `json:"agent_id"`           // of that
 
 	Event     streamEvent `json:"event"`
 	Abandoned *struct {
@@ -49,6 +50,25 @@ type line struct {
 	DelayMS     num    `json:"retry_delay_ms"`
 	ErrorStatus int    `json:"error_status"`
 
+	Tasks        []task `json:"tasks"`   // background_tasks_changed
+	TaskID       string `json:"task_id"` // task_started, task_notification, with the next ones
+	TaskType     string `json:"task_type"`
+	ToolUseID    string `json:"tool_use_id"`
+	SubagentType string `json:"subagent_type"`
+	Backgrounded bool   `json:"is_backgrounded"`
+	Prompt       string `json:"prompt"`
+	Summary      string `json:"summary"`
+
+	CompactResult string `json:"compact_result"` // status
+	CompactError  string `json:"compact_error"`
+	Compacted     struct {
+		Before num `json:"pre_tokens"`
+		After  num `json:"post_tokens"`
+	} `json:"compact_metadata"` // compact_boundary
+	CommandOutcome struct {
+		Kind string `json:"kind"`
+	} `json:"local_command_outcome"` // assistant: what a command of claude's own said
+
 	result
 
 	RequestID string          `json:"request_id"` // control_*
@@ -59,6 +79,7 @@ type line struct {
 // result is the line that ends a turn of claude's, which is not always ours.
 type result struct {
 	IsError        bool                  `json:"is_error"`
+	NumTurns       int                   `json:"num_turns"`
 	Text           string                `json:"result"`
 	Errors         []string              `json:"errors"`
 	StopReason     string                `json:"stop_reason"`
@@ -75,11 +96,13 @@ type result struct {
 }
 
 // answers reports whether the result is the end of what the input uuid began.
-func (r *result) answers(uuid string) bool {
+// A failure before inputs were joined to a request names none: it is that of
+// all that claude had taken.
+func (r *result) answers(uuid string, taken bool) bool {
 	if len(r.UserUUIDs) > 0 {
 		return slices.Contains(r.UserUUIDs, uuid)
 	}
-	return r.Origin == nil // a failure before the input was joined to a request names nothing
+	return r.Origin == nil && taken
 }
 
 type modelUsage struct {

@@ -1,0 +1,440 @@
+package claudecode_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"innerd/backends"
+	"innerd/backends/backendtest"
+	"innerd/events"
+	"innerd/test/modelstub"
+)
+
+// answering has the seat's model answer by what it is asked.
+func (s *seat) answering(f func(r modelstub.Request) modelstub.Turn) { s.sc.Func(f) }
+
+func bash(command string) modelstub.Block {
+	return modelstub.Tool("Bash", map[string]any{"command": command, "description": "A command"})
+}
+
+// watched is a host that calls a function at the first event of a type.
+type watched struct {
+	backends.Host
+	on   events.Type
+	call func()
+	once sync.Once
+	next atomic.Pointer[func()] // called once, at the next sign of life
+}
+
+func (w *watched) Emit(e events.Event) {
+	w.Host.Emit(e)
+	if e.Type() == w.on {
+		w.once.Do(w.call)
+	}
+	if f := w.next.Swap(nil); f != nil && e.Data == nil {
+		(*f)()
+	} else if f != nil {
+		w.next.Store(f)
+	}
+}
+
+// runWatching is run, with call at the first event of the type on.
+func runWatching(t *testing.T, c backends.Conversation, set backends.Settings, on events.Type, call func(*watched)) ([]events.Event, backends.Outcome, error) {
+	t.Helper()
+	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
+	w := &watched{Host: rec, on: on}
+	w.call = func() { call(w) }
+	out, err := c.Run(t.Context(), backends.Input{Parts: []events.Part{events.Text("Go.")}, Set: set}, autoHost{w})
+	rec.Close()
+	return rec.Events(), out, err
+}
+
+func steer(t *testing.T, c backends.Conversation, text string) error {
+	t.Helper()
+	return c.(governedConversation).Conversation.(backends.Steerer).Steer(t.Context(), []events.Part{events.Text(text)})
+}
+
+// TestSteer: what comes while the model speaks is answered after that, what
+// comes while a tool runs together with its result; the run is over when both
+// are answered, and then it is too late.
+func TestSteer(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct {
+		name string
+		on   events.Type
+		turn func(g *modelstub.Gate, fifo string) []modelstub.Turn
+		said []string
+	}{
+		{"text", events.TypeMessageDelta, func(g *modelstub.Gate, _ string) []modelstub.Turn {
+			return []modelstub.Turn{modelstub.Say(modelstub.Text("First I say this").Hold(g)), text("Now that.")}
+		}, []string{"First I say this", "Now that."}},
+		{"tool", events.TypeToolCall, func(_ *modelstub.Gate, fifo string) []modelstub.Turn {
+			return []modelstub.Turn{modelstub.Say(bash("cat " + fifo)), text("Both are answered.")}
+		}, []string{"Both are answered."}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conv, s := b.open(t, backends.Config{})
+			g, fifo := modelstub.NewGate(), filepath.Join(t.TempDir(), "fifo")
+			mkfifo(t, fifo)
+			for _, turn := range c.turn(g, fifo) {
+				s.queue = append(s.queue, arranged{turn: turn})
+			}
+			steered := make(chan error, 1)
+			evs, out, err := runWatching(t, conv, backends.Settings{}, c.on, func(w *watched) {
+				queued := func() { // claude says that it has the input in its queue
+					if g.Release(); c.name == "tool" {
+						go os.WriteFile(fifo, []byte("x\n"), 0) //nolint:errcheck // ends when the tool reads
+					}
+				}
+				go func() { // ends with the run at the latest
+					w.next.Store(&queued)
+					steered <- steer(t, conv, "MARK-OF-THE-STEER")
+				}()
+			})
+			if err != nil || out.Reason != backends.ReasonEndTurn {
+				t.Fatal(out, err)
+			}
+			if err := <-steered; err != nil {
+				t.Fatal(err)
+			}
+			if got := texts(evs); !slices.Equal(got, c.said) {
+				t.Errorf("said %q", got)
+			}
+			if n := strings.Count(s.Heard(), "MARK-OF-THE-STEER"); n != 1 {
+				t.Errorf("the model was told %d times", n)
+			}
+			if err := steer(t, conv, "too late"); !errors.Is(err, backends.ErrTooLate) {
+				t.Error(err)
+			}
+			finishes := 0
+			for _, e := range evs {
+				if m, ok := e.Data.(events.Message); ok && m.FinishReason != "" {
+					finishes++
+				}
+			}
+			if finishes != 1 {
+				t.Errorf("%d messages are the last one", finishes)
+			}
+		})
+	}
+}
+
+// TestSteerAtTheEnd steers at every moment around the end of a turn: each is
+// either answered or too late, and none begins a turn of nobody's.
+func TestSteerAtTheEnd(t *testing.T) {
+	b := newBench(t)
+	conv, s := b.open(t, backends.Config{})
+	s.queue = []arranged{{turn: text("hello"), lasts: true}}
+	taken := 0
+	for i := range 12 {
+		before := s.sc.Count()
+		result := make(chan error, 1)
+		evs, _, err := runWatching(t, conv, backends.Settings{}, events.TypeMessage, func(*watched) {
+			go func() { // ends with the run at the latest
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				result <- steer(t, conv, "more")
+			}()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 1
+		switch err := <-result; {
+		case err == nil:
+			want, taken = 2, taken+1
+		case !errors.Is(err, backends.ErrTooLate):
+			t.Error(err)
+		}
+		if got := texts(evs); len(got) != want {
+			t.Errorf("%d: said %q, want %d", i, got, want)
+		}
+		if n := s.sc.Count() - before; n != want {
+			t.Errorf("%d: the model was asked %d times, want %d", i, n, want)
+		}
+	}
+	t.Logf("%d of 12 were in time", taken)
+}
+
+// TestSteerCanceled: what claude never took was too late.
+func TestSteerCanceled(t *testing.T) {
+	b := newBench(t)
+	conv, s := b.open(t, backends.Config{}, modelstub.Say(modelstub.Text("I go on").Hang()))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	result := make(chan error, 1)
+	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
+	_, err := conv.Run(ctx, backends.Input{Parts: []events.Part{events.Text("Go.")}}, &watched{Host: rec, on: events.TypeMessageDelta, call: func() {
+		go func() { result <- steer(t, conv, "more") }() // ends with the run at the latest
+		go cancel(backends.ErrCanceled)
+	}})
+	rec.Close()
+	if !errors.Is(err, backends.ErrCanceled) {
+		t.Fatal(err)
+	}
+	if err := <-result; !errors.Is(err, backends.ErrTooLate) {
+		t.Error(err)
+	}
+	if n := s.sc.Count(); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+func compact(t *testing.T, c backends.Conversation) error {
+	t.Helper()
+	return c.(governedConversation).Conversation.(backends.Compacter).Compact(t.Context())
+}
+
+func states(evs []events.Event) (out []string) {
+	for _, e := range evs {
+		if s, ok := e.Data.(events.Status); ok {
+			out = append(out, s.State)
+		}
+	}
+	return out
+}
+
+// TestCompact: claude's memory is summed up, on request and by itself; nothing
+// of that is an answer, and the conversation goes on, also in another process.
+func TestCompact(t *testing.T) {
+	b := newBench(t)
+	var mu sync.Mutex
+	var strays []events.Event
+	conv, s := b.open(t, backends.Config{Stray: func(e events.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		strays = append(strays, e)
+	}})
+	full := false
+	s.answering(func(r modelstub.Request) modelstub.Turn {
+		switch {
+		case strings.Contains(r.Prompt(), "TEXT ONLY"):
+			return text("<summary>THE-SUMMARY</summary>")
+		case full:
+			full = false
+			return text("filled").Uses(modelstub.Usage{Input: 990_000, Output: 5})
+		}
+		return text("fine")
+	})
+	if err := compact(t, conv); class(err) != events.ErrInvalidRequest {
+		t.Errorf("a conversation that has not begun: %v", err)
+	}
+	first, _, err := run(t, conv, backendtest.Turn{Prompt: "FIRST-PROMPT"}, backends.Settings{})
+	if err != nil || len(states(first)) != 0 {
+		t.Fatal(states(first), err)
+	}
+	if err := compact(t, conv); err != nil {
+		t.Fatal(err)
+	}
+	if got := states(strays); !slices.Equal(got, []string{events.StateCompacting, events.StateWorking}) {
+		t.Errorf("states outside a run: %q", got)
+	}
+	full = true
+	if _, _, err := run(t, conv, backendtest.Turn{}, backends.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	if h := s.Heard(); !strings.Contains(h, "THE-SUMMARY") || strings.Contains(h, "FIRST-PROMPT") {
+		t.Error("the model is not told the summary instead of what it stands for")
+	}
+	evs, _, err := run(t, conv, backendtest.Turn{}, backends.Settings{}) // compacts by itself
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := states(evs); !slices.Equal(got, []string{events.StateCompacting, events.StateWorking}) {
+		t.Errorf("states: %q", got)
+	}
+	if got := texts(evs); !slices.Equal(got, []string{"fine"}) {
+		t.Errorf("said %q", got)
+	}
+	if _, _, err := run(t, conv, backendtest.Turn{}, backends.Settings{System: "Be brief."}); err != nil { // another process
+		t.Fatal(err)
+	}
+	if !strings.Contains(s.Heard(), "THE-SUMMARY") {
+		t.Error("the resumed session lost the summary")
+	}
+	s.answering(func(modelstub.Request) modelstub.Turn { return modelstub.Fail(400) })
+	if err := compact(t, conv); class(err) != events.ErrInvalidRequest || !strings.Contains(err.Error(), "400") {
+		t.Error(err)
+	}
+}
+
+// TestBackground: work in the background ends with the run, or the run waits
+// for it, but not for ever; each run has one end, and the next one works.
+func TestBackground(t *testing.T) {
+	b := newBench(t)
+	b.limit = 700 * time.Millisecond
+	start := func(command string) modelstub.Turn {
+		return modelstub.Say(modelstub.Tool("Bash", map[string]any{"command": command, "description": "x", "run_in_background": true}))
+	}
+	for _, c := range []struct {
+		name, policy, command string
+		said                  []string
+		ends                  string
+	}{
+		{"end", "", "sleep 271828", []string{"It runs."}, "stopped"},
+		{"wait", backends.BackgroundWait, "sleep 0.3; echo over", []string{"It runs.", "I heard that it is over."}, "completed"},
+		{"wait too long", backends.BackgroundWait, "sleep 314159", []string{"It runs."}, "stopped"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conv, s := b.open(t, backends.Config{})
+			s.answering(func(r modelstub.Request) modelstub.Turn {
+				switch {
+				case strings.Contains(r.Prompt(), "again"):
+					return text("Again.")
+				case strings.Contains(lastText(r), "task-notification"):
+					return text("I heard that it is over.")
+				case r.ToolResult() != "":
+					return text("It runs.")
+				}
+				return start(c.command)
+			})
+			began := time.Now()
+			evs, out, err := run(t, conv, backendtest.Turn{}, backends.Settings{Background: c.policy})
+			if err != nil || out.Reason != backends.ReasonEndTurn {
+				t.Fatal(out, err)
+			}
+			if got := texts(evs); !slices.Equal(got, c.said) {
+				t.Errorf("said %q", got)
+			}
+			if took := time.Since(began); took > 6*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			told := false
+			for _, e := range evs {
+				st, ok := e.Data.(events.Status)
+				told = told || ok && strings.Contains(st.Detail, c.ends)
+			}
+			if !told {
+				t.Errorf("the end of the background work is not told as %s: %+v", c.ends, evs)
+			}
+			gone(t, c.command)
+			evs, _, err = run(t, conv, backendtest.Turn{Prompt: "again"}, backends.Settings{Background: c.policy})
+			if err != nil || !slices.Equal(texts(evs), []string{"Again."}) {
+				t.Error(texts(evs), err)
+			}
+			if n := len(s.started()); n != 1 {
+				t.Errorf("%d processes", n)
+			}
+		})
+	}
+}
+
+func lastText(r modelstub.Request) string {
+	m := r.Messages[len(r.Messages)-1]
+	var out strings.Builder
+	for _, p := range m.Parts {
+		out.WriteString(p.Text)
+	}
+	return out.String()
+}
+
+// TestSubagents: what sub-agents say and do is told as theirs, their tools ask
+// too, what they use counts; in the foreground unless they are wanted in the
+// background, where the run waits for them if it is to.
+func TestSubagents(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct {
+		name       string
+		background bool
+		said       []string
+	}{
+		{"foreground", false, []string{"I delegate.", "Done."}},
+		{"background", true, []string{"I delegate.", "It runs.", "It is done."}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conv, s := b.open(t, backends.Config{})
+			in := map[string]any{"description": "do a thing", "prompt": "SUBTASK", "subagent_type": "general-purpose"}
+			set := backends.Settings{}
+			if c.background {
+				in["run_in_background"], set.Background = true, backends.BackgroundWait
+			}
+			released := modelstub.NewGate()
+			use := modelstub.Usage{Input: 10, Output: 5}
+			s.answering(func(r modelstub.Request) modelstub.Turn {
+				below := strings.Contains(r.Prompt(), "SUBTASK")
+				switch {
+				case below && r.ToolResult() != "":
+					return text("It is done below.").Uses(use)
+				case below:
+					turn := modelstub.Say(modelstub.Thinking("Below I think."), modelstub.Text("I am the other one."), bash("echo below").ID("toolu_below")).Uses(use)
+					if c.background {
+						turn = turn.Behind(released)
+					}
+					return turn
+				case strings.Contains(lastText(r), "task-notification"):
+					return text("It is done.").Uses(use)
+				case c.background && r.ToolResult() != "":
+					released.Release()
+					return text("It runs.").Uses(use)
+				case r.ToolResult() != "":
+					return text("Done.").Uses(use)
+				}
+				return modelstub.Say(modelstub.Text("I delegate."), modelstub.Tool("Agent", in).ID("toolu_agent")).Uses(use)
+			})
+			rec := backendtest.NewRecorder(backendtest.Turn{Host: backendtest.Host{Replies: []backendtest.Reply{
+				{Kind: events.KindPermission, Tool: "Agent", Answer: events.Answer{Outcome: events.OutcomeAllowed}},
+				{Kind: events.KindPermission, Tool: "Bash", Answer: events.Answer{Outcome: events.OutcomeAllowed}},
+			}}}, nil, nil)
+			_, err := conv.Run(t.Context(), backends.Input{Parts: []events.Part{events.Text("Go.")}, Set: set}, rec)
+			rec.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			evs := rec.Events()
+			if got := texts(evs); !slices.Equal(got, c.said) {
+				t.Errorf("said %q", got)
+			}
+			checkAgent(t, evs)
+			u := evs[len(evs)-1].Data.(events.Usage)
+			if want := int64(10 * s.sc.Count()); *u.InputTokens != want {
+				t.Errorf("used %d, want %d", *u.InputTokens, want)
+			}
+		})
+	}
+}
+
+// checkAgent wants one sub-agent, whole.
+func checkAgent(t *testing.T, evs []events.Event) {
+	t.Helper()
+	var got []string
+	id := ""
+	for _, e := range evs {
+		switch d := e.Data.(type) {
+		case events.SubagentStart:
+			id = d.ID
+			got = append(got, "start "+d.ParentID+" "+d.Name+" "+d.Text)
+		case events.SubagentDelta:
+			if d.ID != id {
+				t.Errorf("a delta of %q", d.ID)
+			}
+			got = append(got, "delta "+d.ParentID+" "+d.Text)
+		case events.SubagentComplete:
+			if d.ID != id {
+				t.Errorf("an end of %q", d.ID)
+			}
+			got = append(got, "complete "+d.ParentID+" "+d.Result)
+		case events.ToolUpdate:
+			got = append(got, "update "+d.ParentID+" "+d.Name+" "+string(d.Input))
+		case events.ToolComplete:
+			if d.ParentID != "" {
+				got = append(got, "ended "+d.ParentID+" "+d.Name+" "+d.Result)
+			}
+		case events.ToolCall:
+			got = append(got, "call "+d.Name)
+		}
+	}
+	want := []string{
+		"call Agent", "start toolu_agent general-purpose SUBTASK", "delta toolu_agent I am the other one.",
+		`update toolu_agent Bash {"command":"echo below","description":"A command"}`, "ended toolu_agent Bash below",
+		"delta toolu_agent It is done below.", "complete toolu_agent It is done below.",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
