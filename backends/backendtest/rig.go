@@ -26,7 +26,7 @@ type Rig struct {
 	// Grace is the conversations' time between asking and ending; 0: 3 s.
 	Grace time.Duration
 	// Turn is how long one turn may take, but for the waiting that its case
-	// asks for; 0: 30 s.
+	// asks for; 0: 60 s.
 	Turn time.Duration
 	// Keeps names functions ("(*Supervisor).reap") whose goroutines may outlive
 	// a case.
@@ -154,7 +154,7 @@ func (r Rig) grace() time.Duration {
 func (r Rig) limit(t Turn) time.Duration {
 	limit := r.Turn
 	if limit <= 0 {
-		limit = 30 * time.Second
+		limit = 60 * time.Second
 	}
 	for _, reply := range t.Host.Replies {
 		limit += reply.After

@@ -243,4 +243,4 @@ func (s *shared) copy() {
 }
 
 // soon is how long something may take that takes no time by itself.
-const soon = 10 * time.Second
+const soon = 20 * time.Second
