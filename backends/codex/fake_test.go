@@ -1,0 +1,3 @@
+package codex_test
+
+func fake() int { return 0 }
