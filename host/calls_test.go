@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +51,12 @@ func TestCalls(t *testing.T) {
 			return err
 		},
 		`POST /tasks/t:steer {"text":"x"}`: func() error { return c.Steer(ctx, "t", "x") },
-		"POST /conversations/c:close ":     func() error { _, err := c.CloseConversation(ctx, "c"); return err },
+		`POST /tasks/t:steer {"messages":[{"role":"user","content":"x"}]}`: func() error {
+			return c.SteerMessages(ctx, "t", []api.Message{api.UserText("x")})
+		},
+		"POST /conversations/c:compact ": func() error { _, err := c.CompactConversation(ctx, "c"); return err },
+		"GET /debug/streams ":            func() error { _, err := c.Streams(ctx); return err },
+		"POST /conversations/c:close ":   func() error { _, err := c.CloseConversation(ctx, "c"); return err },
 		`POST /message:send {"messages":[],"metadata":{}}`: func() error {
 			_, err := c.Send(ctx, api.Request{})
 			return err
@@ -105,5 +111,34 @@ func TestNewRefuses(t *testing.T) {
 		if _, err := host.New(u, nil); err == nil {
 			t.Errorf("%q was taken", u)
 		}
+	}
+}
+
+func TestBlob(t *testing.T) {
+	m := roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path != "/tasks/t/blobs/ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
+			return jsonAnswer(404, api.Error{ErrorType: api.ErrNotFound}), nil
+		}
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("abc"))}, nil
+	})
+	c, err := host.New("http://x", &host.Options{Transport: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := c.Blob(t.Context(), "t", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"); err != nil || string(raw) != "abc" {
+		t.Errorf("%q %v", raw, err)
+	}
+	var e *host.Error
+	if _, err := c.Blob(t.Context(), "t", "00"); !errors.As(err, &e) || e.Status != 404 {
+		t.Error(err)
+	}
+	wrong, err := host.New("http://x", &host.Options{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("abd"))}, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wrong.Blob(t.Context(), "t", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"); !errors.As(err, &e) || e.ErrorType != host.TypeBroken {
+		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"innerd/events/sse"
@@ -98,10 +99,11 @@ func retryAfter(v string) time.Duration {
 }
 
 // unreachable reports whether err says that no connection could be made, so
-// that nothing of the request can have arrived.
+// that nothing of the request can have arrived. One that was reset at once is
+// something that answers, and is tried again.
 func unreachable(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &op) && op.Op == "dial" && !errors.Is(err, syscall.ECONNRESET)
 }
 
 // transient reports whether the same call may well succeed later.

@@ -2,10 +2,12 @@ package host_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,7 +21,16 @@ import (
 	"innerd/host"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	checks := "20" // of properties, whose every check is a hundred connections
+	if os.Getenv("INNERD_LONG") != "" {
+		checks = "500"
+	}
+	if err := flag.Set("rapid.checks", checks); err != nil { // before the command line, which wins
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fake is a server with one run, whose log a script writes. It can cut, delay
 // and repeat what it sends.

@@ -279,7 +279,7 @@ func (s *stream) read(body io.Reader, yield func(events.Event, error) bool) erro
 
 // take gives one event on, if it is new.
 func (s *stream) take(payload []byte, yield func(events.Event, error) bool) error {
-	ev, err := events.ParseLine(payload)
+	ev, err := parseLine(payload)
 	if err != nil {
 		return &Error{ErrorType: TypeBroken, Err: err}
 	}

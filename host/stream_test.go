@@ -2,10 +2,12 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"innerd/adapter/api"
@@ -228,5 +230,97 @@ func TestFollowNothingLeftAndGone(t *testing.T) {
 	var e *host.Error
 	if err := lastError(t, f.client().Follow(t.Context(), "t", 99)); !errors.As(err, &e) || e.Status != 410 || e.Oldest != 5 || e.Latest != 10 {
 		t.Fatalf("%v", err)
+	}
+}
+
+// A start that is refused by a limit, or for good, is an error at once; a
+// server that is not up yet is waited for, but not for ever.
+func TestStreamStartRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer refusal
+		within time.Duration
+		starts func(int) bool
+	}{
+		"rate limit": {refusal{503, "rate_limit", ""}, 0, func(n int) bool { return n == 1 }},
+		"429":        {refusal{429, "", ""}, 0, func(n int) bool { return n == 1 }},
+		"come later": {refusal{503, "", "60"}, 0, func(n int) bool { return n == 1 }},
+		"a gateway":  {refusal{502, "", ""}, time.Minute, func(n int) bool { return n > 5 }},
+		"no reason":  {refusal{503, "", ""}, time.Minute, func(n int) bool { return n > 5 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &memory{answer: func(int, api.Request) any { return c.answer }}
+				began := time.Now()
+				err := lastError(t, m.client(t).Stream(t.Context(), prompt()))
+				var e *host.Error
+				if !errors.As(err, &e) || !errors.As(errors.Join(err, e.Err), &e) || time.Since(began) > c.within || !c.starts(m.starts) {
+					t.Errorf("%v after %v, %d starts", err, time.Since(began), m.starts)
+				}
+			})
+		})
+	}
+}
+
+// A run that the server does not know any more, and a log that has moved on,
+// are errors, not a second run.
+func TestStreamLost(t *testing.T) {
+	for status, latest := range map[int]int64{404: 0, 410: 3} {
+		f := newFake(t, hello)
+		f.plan = func(n int) fault { return fault{cut: 300, cuts: n == 0} }
+		f.extra = func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/events") {
+				return false
+			}
+			writeJSON(w, status, api.Gone{Error: api.Error{Detail: "gone", ErrorType: "not_found"}, Oldest: latest, Latest: latest})
+			return true
+		}
+		var e *host.Error
+		if err := lastError(t, f.client().Stream(t.Context(), prompt())); !errors.As(err, &e) || e.Status != status || e.Latest != latest {
+			t.Errorf("%d: %v", status, err)
+		}
+		if f.posts != 1 || len(f.cancels) != 1 {
+			t.Errorf("%d: %d posts, %d cancels", status, f.posts, len(f.cancels))
+		}
+	}
+}
+
+// A whole stream has a deadline, whatever its connections do; its run is
+// canceled then.
+func TestStreamDeadline(t *testing.T) {
+	f := newFake(t, func(f *fake) { f.begin(); <-f.canceled })
+	c := f.client(func(o *host.Options) { o.Deadline = 50 * time.Millisecond })
+	var e *host.Error
+	if err := lastError(t, c.Stream(t.Context(), prompt())); !errors.As(err, &e) || e.ErrorType != events.ErrTimeout {
+		t.Errorf("%v", err)
+	}
+	if len(f.cancels) != 1 {
+		t.Errorf("%d cancels", len(f.cancels))
+	}
+}
+
+// A question whose answer does not fit is asked again, with the reason.
+func TestQuestionAskedAgain(t *testing.T) {
+	f := newFake(t, func(f *fake) {
+		f.begin()
+		f.say(events.InputRequired{RequestID: "q1", Message: "color?"})
+		f.waitFor(func() bool { return len(f.answers["q1"]) == 1 })
+		f.end()
+	})
+	f.extra = func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/requests/") && r.ContentLength < 20 {
+			writeJSON(w, 400, api.Error{Detail: "the answer does not fit: too short", ErrorType: "invalid_request"})
+			return true
+		}
+		return false
+	}
+	var refused []string
+	req := prompt()
+	req.Question = func(_ context.Context, q host.Question) (json.RawMessage, error) {
+		refused = append(refused, q.Refused)
+		return json.Marshal(strings.Repeat("red", len(refused)*len(refused)))
+	}
+	collect(t, f.client().Stream(t.Context(), req))
+	if len(refused) < 2 || refused[0] != "" || !strings.Contains(refused[1], "too short") || len(f.answers["q1"]) != 1 {
+		t.Errorf("%q, answers %v", refused, f.answers)
 	}
 }
