@@ -69,6 +69,7 @@ func (s *Store) tick() {
 	if s.full.Load() == 0 {
 		s.restoreReserve()
 	}
+	s.look()
 	s.spares.fill(s)
 }
 

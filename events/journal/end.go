@@ -73,6 +73,7 @@ func (l *Log) finishLocked(d []events.Data, e RunEnd) error {
 		l.bytes = l.disk.total
 	}
 	l.end, l.ended = e, true
+	l.volatile = l.volatile || l.s.volatile() // its files may be gone
 	if l.full {
 		l.full = false
 		l.s.full.Add(-1)

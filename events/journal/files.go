@@ -35,7 +35,7 @@ func (s *Store) writeFile(rel string, data []byte, sync bool) error {
 	if err != nil {
 		return err
 	}
-	if s.memoryOnly {
+	if s.volatile() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.files[path.Clean(rel)] = slices.Clone(data)
@@ -49,6 +49,9 @@ func (s *Store) writeFile(rel string, data []byte, sync bool) error {
 		if err == nil || !outOfFiles(err) || !s.spares.give() {
 			break
 		}
+	}
+	if err != nil {
+		s.noteShort(err)
 	}
 	for err != nil && diskFull(err) && s.giveReserve() {
 		err = replaceFile(s.fs, name, data, sync)
@@ -65,7 +68,7 @@ func (s *Store) ReadFile(rel string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.memoryOnly {
+	if s.volatile() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		data, ok := s.files[path.Clean(rel)]
@@ -83,7 +86,7 @@ func (s *Store) RemoveAll(rel string) error {
 	if err != nil {
 		return err
 	}
-	if s.memoryOnly {
+	if s.volatile() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		rel = path.Clean(rel)
@@ -100,7 +103,7 @@ func (s *Store) ReadDir(rel string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.memoryOnly {
+	if s.volatile() {
 		return s.memoryDir(path.Clean(rel))
 	}
 	entries, err := s.fs.ReadDir(name)

@@ -67,7 +67,7 @@ type Log struct {
 func newLog(s *Store, meta RunMeta) *Log {
 	l := &Log{s: s, meta: meta, next: 1, done: make(chan struct{})}
 	l.cond.L = &l.mu
-	if !s.memoryOnly {
+	if !s.volatile() {
 		l.dir = filepath.Join(s.dir, "runs", meta.ID)
 	}
 	return l

@@ -66,6 +66,7 @@ func (s *Store) restoreReserve() {
 	}
 	r.held = min(st.Size(), reserveBytes)
 	if _, err := writeAt(f, make([]byte, reserveBytes-r.held), r.held); err != nil {
+		s.noteShort(err)
 		_ = f.Truncate(r.held)
 		return
 	}

@@ -25,6 +25,7 @@ func (l *Log) waitSpaceLocked(err error) bool {
 		}
 	}
 	l.cause = err
+	l.s.noteShort(err)
 	if !l.full {
 		l.full = true
 		l.s.full.Add(1)

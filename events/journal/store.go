@@ -36,6 +36,7 @@ type Store struct {
 	damaged atomic.Int64
 	dropped atomic.Int64
 	full    atomic.Int64
+	trouble trouble
 
 	mu      sync.Mutex
 	logs    map[string]*Log   // nil: being made
@@ -43,7 +44,7 @@ type Store struct {
 	holding map[*Log]struct{} // without an end, or with frames in memory
 	ended   []*Log            // in the order in which they ended, to be dropped
 	bytes   int64             // of ended runs on disk
-	files   map[string][]byte // of WriteFile, in memory only
+	files   map[string][]byte // of WriteFile, while in memory only
 
 	table   runsFile
 	reserve reserve
@@ -55,7 +56,7 @@ type Store struct {
 // is ErrLocked; where it can't be written, and for dir "", the Store is in
 // memory only. Nothing is started: see Run.
 func Open(dir string, opt *Options) (*Store, error) {
-	s := &Store{opt: opt.withDefaults(), logs: map[string]*Log{}, leaving: map[string]bool{}, holding: map[*Log]struct{}{}}
+	s := &Store{opt: opt.withDefaults(), logs: map[string]*Log{}, leaving: map[string]bool{}, holding: map[*Log]struct{}{}, files: map[string][]byte{}}
 	if _, err := ParsePolicy(string(s.opt.Fsync)); err != nil {
 		return nil, err
 	}
@@ -76,6 +77,7 @@ func Open(dir string, opt *Options) (*Store, error) {
 		s.log.Warn("journal: the state directory can't be written; runs are kept in memory only", "dir", dir, "err", err)
 		return s.inMemory(), nil
 	}
+	s.markDir()
 	if err := s.recover(); err != nil {
 		s.table.close()
 		s.spares.close()
@@ -87,7 +89,6 @@ func Open(dir string, opt *Options) (*Store, error) {
 
 func (s *Store) inMemory() *Store {
 	s.dir, s.memoryOnly, s.id = "", true, ulid.Make().String()
-	s.files = map[string][]byte{}
 	return s
 }
 
@@ -140,7 +141,7 @@ func (s *Store) Dir() string { return s.dir }
 // ID names the state directory for good: a ULID.
 func (s *Store) ID() string { return s.id }
 
-// MemoryOnly reports whether nothing is written to disk.
+// MemoryOnly reports whether nothing is written to disk, from the start on.
 func (s *Store) MemoryOnly() bool { return s.memoryOnly }
 
 func validID(id string) bool {
@@ -191,7 +192,7 @@ func (s *Store) Create(meta RunMeta) (*Log, error) {
 
 // begin puts on disk what a run begins with.
 func (s *Store) begin(l *Log, request json.RawMessage) error {
-	if s.memoryOnly {
+	if l.dir == "" {
 		l.request = slices.Clone(request)
 		return nil
 	}
@@ -210,6 +211,7 @@ func (s *Store) begin(l *Log, request json.RawMessage) error {
 		err = s.table.append(record{Op: opBegin, ID: l.meta.ID, Meta: &l.meta}, s.opt.Fsync == FsyncAlways)
 	}
 	if err != nil {
+		s.noteShort(err)
 		if l.disk.file != nil {
 			_ = l.disk.file.Close()
 		}
