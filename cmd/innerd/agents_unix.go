@@ -11,6 +11,7 @@ import (
 
 	"innerd/backends"
 	"innerd/backends/claudecode"
+	"innerd/backends/codex"
 	"innerd/backends/simulate"
 )
 
@@ -25,7 +26,11 @@ func (s *server) makeAgents() ([]backends.Backend, error) {
 		Path: s.cfg.set.str("claude-code-path"), Home: s.cfg.agentHome,
 		Children: s.children, Getenv: s.app.getenv, Logger: s.log,
 	})
-	return []backends.Backend{claude, sim}, nil
+	openai := codex.New(&codex.Options{
+		Path: s.cfg.set.str("codex-path"), Home: s.cfg.agentHome,
+		Children: s.children, Getenv: s.app.getenv, Logger: s.log,
+	})
+	return []backends.Backend{claude, openai, sim}, nil
 }
 
 const crashCommand = "simulated-crash"

@@ -53,6 +53,7 @@ func serveSettings() []setting {
 		{flag: "agent-home", note: "`/var/lib/innerd-agents` for root, else `$XDG_STATE_HOME/innerd-agents`", kind: kindString, group: groupAgents, help: "where agents keep their own files; never below --state-dir"},
 		{flag: "agent-env", kind: kindList, group: groupAgents, help: "more variables that agents inherit"},
 		{flag: "claude-code-path", note: "the pinned one of `make agents` if there, else `claude` on PATH", kind: kindString, group: groupAgents, help: "the claude binary"},
+		{flag: "codex-path", note: "the pinned one of `make agents` if there, else `codex` on PATH", kind: kindString, group: groupAgents, help: "the codex binary"},
 		{flag: "simulate-script", kind: kindString, group: groupAgents, help: "file with the script of simulated runs that bring none"},
 		{flag: "max-warm", def: "0", note: "memory limit / 400 MB, at least 2", kind: kindInt, group: groupAgents, help: "conversations whose agent is kept running"},
 		{flag: "max-spawns", def: "0", note: "CPUs", kind: kindInt, group: groupAgents, help: "agents that start at the same time"},
