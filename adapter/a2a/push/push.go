@@ -38,6 +38,7 @@ const (
 	callTimeout  = 20 * time.Second // of one request
 	firstBackoff = time.Second
 	maxBackoff   = 5 * time.Minute
+	pruneEvery   = time.Hour
 )
 
 // Store keeps files below the state directory; *journal.Store is one.
@@ -82,7 +83,7 @@ type Service struct {
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows, and the order of files
-	store   Store      // nil until Attach
+	store   Store      // nil until Start
 	started bool
 	configs map[string][]*delivery // by task
 }
@@ -98,7 +99,7 @@ type delivery struct {
 	cancel context.CancelFunc // ends its goroutine; nil while there is none
 }
 
-// New makes a Service. Nothing is delivered until Attach and Start.
+// New makes a Service. Nothing is delivered until Start.
 func New(opt Options, source Source) (*Service, error) {
 	if opt.Guard == nil {
 		return nil, errors.New("push: Guard is required: without it anybody could make this server call anything")
@@ -117,22 +118,50 @@ func New(opt Options, source Source) (*Service, error) {
 	return s, nil
 }
 
-// Attach gives the store and reads what an earlier server left.
-func (s *Service) Attach(store Store) {
+// Start reads what an earlier server left, goes on with every delivery that is
+// not done, and from time to time forgets the configurations of tasks that are
+// not kept any more.
+func (s *Service) Start(store Store, kept func(owner, taskID string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.store = store
-	tasks, err := store.ReadDir(root)
+	s.store, s.started = store, true
+	s.loadLocked()
+	s.pruneLocked(kept)
+	for _, list := range s.configs {
+		for _, d := range list {
+			s.launchLocked(d)
+		}
+	}
+	s.wg.Add(1)
+	go func() { // ends with Close
+		defer s.wg.Done()
+		tick := time.NewTicker(pruneEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				s.mu.Lock()
+				s.pruneLocked(kept)
+				s.mu.Unlock()
+			case <-s.ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+func (s *Service) loadLocked() {
+	tasks, err := s.store.ReadDir(root)
 	if err != nil {
 		return // none yet
 	}
 	for _, task := range tasks {
-		files, err := store.ReadDir(root + "/" + task)
+		files, err := s.store.ReadDir(root + "/" + task)
 		if err != nil {
 			continue
 		}
 		for _, file := range files {
-			raw, err := store.ReadFile(root + "/" + task + "/" + file)
+			raw, err := s.store.ReadFile(root + "/" + task + "/" + file)
 			d := &delivery{}
 			if err != nil || json.Unmarshal(raw, d) != nil || d.Config.TaskID != task {
 				s.opt.Logger.Warn("a push notification configuration is damaged and left alone", "task", task)
@@ -144,14 +173,17 @@ func (s *Service) Attach(store Store) {
 	}
 }
 
-// Start goes on with every delivery that is not done.
-func (s *Service) Start() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.started = true
-	for _, list := range s.configs {
+func (s *Service) pruneLocked(kept func(owner, taskID string) bool) {
+	for task, list := range s.configs {
+		if len(list) > 0 && kept(list[0].Owner, task) {
+			continue
+		}
 		for _, d := range list {
-			s.launchLocked(d)
+			d.endLocked()
+		}
+		delete(s.configs, task)
+		if err := s.store.RemoveAll(root + "/" + task); err != nil {
+			s.opt.Logger.Warn("push notification configurations were not removed", "task", task, "error", err)
 		}
 	}
 }
