@@ -39,6 +39,7 @@ type server struct {
 	mcp      *http.Server
 
 	draining atomic.Bool
+	kept     atomic.Pointer[journal.Store] // store, once it is open, for /ready
 	ctx      context.Context // of what runs in the background
 	end      context.CancelFunc
 	wg       sync.WaitGroup
@@ -119,6 +120,9 @@ func (s *server) notReady() []string {
 	if s.draining.Load() {
 		return []string{"innerd is shutting down"}
 	}
+	if store := s.kept.Load(); store != nil {
+		return store.Trouble()
+	}
 	return nil
 }
 
@@ -136,6 +140,7 @@ func (s *server) domain(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("%w (the directory is --state-dir)", err)
 	}
+	s.kept.Store(s.store)
 	s.background("log", s.store.Run)
 	apart, err := startsApart()
 	if err != nil {
