@@ -13,7 +13,7 @@ func taskOf(t runs.Task) api.Task {
 		ID: t.ID, ContextID: t.ContextID, Backend: t.Backend,
 		Status:    api.TaskStatus{State: t.State, Timestamp: t.Timestamp.UTC().Format("2006-01-02T15:04:05.000Z")},
 		Artifacts: []api.Artifact{}, History: []api.HistoryEntry{},
-		LastEventID: t.LastEventID, Usage: t.Usage, Reason: t.Reason, Output: t.Output, Canceling: t.Canceling,
+		LastEventID: t.LastEventID, Usage: t.Usage, Reason: t.Reason, Output: t.Output, Canceling: t.Canceling, Truncated: t.Truncated,
 	}
 	if t.Timestamp.IsZero() {
 		out.Status.Timestamp = time.Now().UTC().Format("2006-01-02T15:04:05.000Z")

@@ -16,7 +16,7 @@ type Query struct {
 	PageToken string // from the page before
 }
 
-// List gives the owner's runs, newest first, and the token of the next page,
+// List gives the owner's runs in brief, newest first, and the token of the next page,
 // "" when there is none. A *backends.FieldError names a bad page token.
 func (m *Manager) List(owner string, q Query) ([]Task, string, error) {
 	if q.PageSize <= 0 {
@@ -47,7 +47,7 @@ func (m *Manager) List(owner string, q Query) ([]Task, string, error) {
 		if err != nil {
 			continue // deleted meanwhile
 		}
-		t, err := run.Task()
+		t, err := run.Brief()
 		if err != nil {
 			return nil, "", err
 		}

@@ -65,6 +65,7 @@ type Task struct {
 	Usage                         *events.Usage
 	Reason                        string
 	Output                        json.RawMessage
+	Truncated                     bool // it has more messages, or longer ones, than these
 }
 
 // HistoryEntry is one message of the request.

@@ -338,9 +338,11 @@ func (m *Manager) forgetUnusedLocked(c *conversation) {
 // newRun makes the run's log with its first event.
 func (m *Manager) newRun(owner string, spec Spec, conv *conversation) (*Run, error) {
 	id := spec.TaskID
+	said, all := briefOf(spec.Messages)
 	meta := journal.RunMeta{
 		ID: id, Owner: owner, ContextID: spec.ContextID, ConversationID: conv.id, Backend: conv.backend.Name(),
 		Created: time.Now(), BodyHash: spec.BodyHash, Request: requestRecord(spec),
+		Prompt: said, PromptWhole: all,
 	}
 	log, err := m.store.Create(meta)
 	if errors.Is(err, journal.ErrExists) {

@@ -19,15 +19,8 @@ const (
 
 // Task folds the run's log into what GET /tasks/{id} shows.
 func (r *Run) Task() (Task, error) {
-	meta := r.log.Meta()
-	t := Task{
-		ID: meta.ID, ContextID: meta.ContextID, Backend: meta.Backend, Owner: meta.Owner,
-		State: TaskWorking, Timestamp: meta.Created, LastEventID: r.log.Last(),
-	}
+	t := r.task()
 	t.History = r.history()
-	if r.live != nil {
-		r.live.fill(&t)
-	}
 	for e, err := range r.log.Snapshot(0, folded) {
 		if err != nil {
 			return t, err
@@ -35,6 +28,19 @@ func (r *Run) Task() (Task, error) {
 		t.fold(e)
 	}
 	return t, nil
+}
+
+// task is what is known of the run without reading its files.
+func (r *Run) task() Task {
+	meta := r.log.Meta()
+	t := Task{
+		ID: meta.ID, ContextID: meta.ContextID, Backend: meta.Backend, Owner: meta.Owner,
+		State: TaskWorking, Timestamp: meta.Created, LastEventID: r.log.Last(),
+	}
+	if r.live != nil {
+		r.live.fill(&t)
+	}
+	return t
 }
 
 // folded are the types that a task is made of; the many deltas are not.

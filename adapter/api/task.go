@@ -31,6 +31,7 @@ type Task struct {
 	Reason      string          `json:"reason,omitempty"`
 	Output      json.RawMessage `json:"output,omitempty"`    // what response_format asked for
 	Canceling   bool            `json:"canceling,omitempty"` // a cancel is on its way
+	Truncated   bool            `json:"truncated,omitempty"` // in a list: GET /tasks/{id} has more, or longer, artifacts and history
 }
 
 // TaskStatus is where a task is.

@@ -105,7 +105,9 @@ type RunMeta struct {
 	ConversationID string    `json:"conversation_id,omitempty"`
 	Backend        string    `json:"backend,omitempty"`
 	Created        time.Time `json:"created"`
-	BodyHash       string    `json:"body_hash,omitempty"` // for an idempotent task_id
+	BodyHash       string    `json:"body_hash,omitempty"`    // for an idempotent task_id
+	Prompt         string    `json:"prompt,omitempty"`       // the beginning of it, for lists
+	PromptWhole    bool      `json:"prompt_whole,omitempty"` // Prompt is all that was said in the request
 	// Request is what was asked, without secrets, as valid JSON; kept in
 	// request.json, not in memory.
 	Request json.RawMessage `json:"-"`
