@@ -5,45 +5,118 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"runtime"
 	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"innerd/backends"
 )
 
 // prepare makes a directory and gives it to its owner, only where that is
 // needed: a mounted one that is right already may be on a disk that refuses.
+// It runs before any agent does, so that nobody changes what it looks at.
+//
+// Root without all its capabilities may do less than an owner in the owner's
+// own directories: so everything is tried as the owner first.
 func (d Dir) prepare() error {
-	if err := os.MkdirAll(d.Path, 0o755); err != nil {
-		return fmt.Errorf("make %s: %w", d.Path, err)
+	if d.Owner == nil {
+		return d.asRoot()
 	}
-	f, err := os.OpenFile(d.Path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", d.Path, err)
+	err := as(*d.Owner, d.asOwner)
+	if errors.Is(err, errNotTheirs) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		err = d.asRoot()
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	return err
+}
+
+var errNotTheirs = errors.New("the directory is another user's")
+
+// asOwner makes it, or sets its mode.
+func (d Dir) asOwner() error {
+	if err := os.Mkdir(d.Path, d.mode().Perm()); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, st, err := look(d.Path)
 	if err != nil {
 		return err
 	}
-	if err := d.own(f, info); err != nil {
+	if st.Uid != d.Owner.UID {
+		return errNotTheirs
+	}
+	return d.setMode(info)
+}
+
+// asRoot makes it and its parents, and gives it away.
+func (d Dir) asRoot() error {
+	if err := os.MkdirAll(filepath.Dir(d.Path), 0o755); err != nil {
 		return err
 	}
+	if err := os.Mkdir(d.Path, d.mode().Perm()); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, st, err := look(d.Path)
+	if err != nil {
+		return err
+	}
+	if err := d.setMode(info); err != nil { // while it is still ours
+		return err
+	}
+	if d.Owner == nil || st.Uid == d.Owner.UID && st.Gid == d.Owner.GID {
+		return nil
+	}
+	err = os.Lchown(d.Path, int(d.Owner.UID), int(d.Owner.GID))
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("give %s to user %d: %w (allow the container CAP_CHOWN, or make the volume theirs)", d.Path, d.Owner.UID, err)
+	}
+	return err
+}
+
+func (d Dir) mode() fs.FileMode {
+	if d.Mode == 0 {
+		return 0o755
+	}
+	return d.Mode
+}
+
+func (d Dir) setMode(info fs.FileInfo) error {
 	const bits = fs.ModePerm | fs.ModeSetgid
-	if info, err = f.Stat(); err != nil || d.Mode == 0 || info.Mode()&bits == d.Mode {
-		return err
+	if d.Mode == 0 || info.Mode()&bits == d.Mode {
+		return nil
 	}
-	if err := f.Chmod(d.Mode); err != nil {
+	if err := os.Chmod(d.Path, d.Mode); err != nil {
 		return fmt.Errorf("set the mode of %s: %w", d.Path, err)
 	}
 	return nil
 }
 
-func (d Dir) own(f *os.File, info fs.FileInfo) error {
+func look(path string) (fs.FileInfo, *syscall.Stat_t, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, nil, err
+	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	if d.Owner == nil || !ok || (st.Uid == d.Owner.UID && st.Gid == d.Owner.GID) {
-		return nil
+	if !info.IsDir() || !ok {
+		return nil, nil, fmt.Errorf("%s is not a directory", path)
 	}
-	err := f.Chown(int(d.Owner.UID), int(d.Owner.GID))
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("give %s to user %d: %w (allow the container CAP_CHOWN, or make the volume theirs)", d.Path, d.Owner.UID, err)
-	}
-	return err
+	return info, st, nil
+}
+
+// as runs f with u's rights to files, on a thread that ends with it.
+func as(u backends.User, f func() error) error {
+	done := make(chan error, 1)
+	go func() { // ends with f; its thread, locked for good, too
+		runtime.LockOSThread()
+		if _, err := unix.SetfsgidRetGid(int(u.GID)); err != nil {
+			done <- err
+			return
+		}
+		if _, err := unix.SetfsuidRetUid(int(u.UID)); err != nil {
+			done <- err
+			return
+		}
+		done <- f()
+	}()
+	return <-done
 }
