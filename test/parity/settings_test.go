@@ -62,7 +62,7 @@ func projectInstructions(w *world) {
 // maxCost: what costs too much ends, as a success.
 func maxCost(w *world) {
 	k := w.talk(nil)
-	k.model.use = &modelstub.Usage{Input: 1_000_000, Output: 100_000}
+	k.model.use = &modelstub.Usage{Input: 50_000, Output: 100_000}
 	cost := 5.0
 	usage := events.Usage{Cost: &cost}
 	first := shell("echo one", "one")
