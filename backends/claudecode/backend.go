@@ -46,6 +46,8 @@ type Backend struct {
 
 	mu       sync.Mutex
 	versions map[string]*version // by path, modification time and size
+
+	unknown unknown
 }
 
 // New makes the backend. It starts nothing, and needs nothing to be there:
@@ -98,6 +100,9 @@ func (b *Backend) Probe(ctx context.Context) backends.Status {
 		return s
 	}
 	s.Usable = true
+	if s.Version != Version { // a warning: it may work as well
+		s.Hint = "This is version " + s.Version + "; tested was " + Version + ", and the way it is driven has no version of its own. " + hintInstall
+	}
 	return s
 }
 

@@ -25,6 +25,7 @@ type conversation struct {
 	told    bool   // claude knows something of this session
 	effort  string
 	think   int
+	denied  []string // tools of the host's that are gone
 
 	mu      sync.Mutex
 	run     *running // nil between runs
@@ -130,7 +131,9 @@ func (c *conversation) ready(ctx context.Context, in *backends.Input, h backends
 // turn out that claude has lost the session.
 func (c *conversation) launched(ctx context.Context, l launch, tools []backends.Tool) (*process, error) {
 	p := c.current()
-	if p != nil && p.launch == l && !p.outdated(tools) {
+	// Claude counts what it may spend from its start on.
+	fits := p != nil && p.launch == l && (l.maxCost == 0 || p.unused())
+	if fits && !p.outdated(tools) {
 		if err := p.setTools(ctx, tools); err != nil {
 			return nil, c.ended(p, err)
 		}
@@ -152,7 +155,7 @@ func (c *conversation) launched(ctx context.Context, l launch, tools []backends.
 	if err != nil {
 		return nil, err
 	}
-	c.effort, c.think = "", 0
+	c.effort, c.think, c.denied = "", 0, nil
 	return p, nil
 }
 
@@ -173,7 +176,7 @@ func (c *conversation) launch(ctx context.Context, l launch, tools []backends.To
 		return nil, err
 	}
 	env, secrets := c.environ(c.cfg.Env)
-	p := newProcess(l, newToolset(tools), c.cfg.Stray, c.b.log)
+	p := newProcess(l, newToolset(tools), c.cfg.Stray, c.b)
 	err := p.start(ctx, c.b.o.Children, proc.Command{
 		Name: binaryName, Path: c.path, Args: l.args(c.session, c.stored(c.session), c.cfg.AddDirs), Dir: c.cfg.Dir,
 		Env: c.b.o.Children.Environ(env), Conversation: c.cfg.ID, Secrets: secrets, Grace: c.cfg.Grace,
@@ -215,38 +218,36 @@ var efforts = []string{"low", "medium", "high", "xhigh", "max"}
 
 // tune sets what can be set while claude runs.
 func (c *conversation) tune(ctx context.Context, p *process, h backends.Host, s *backends.Settings) error {
-	type flags struct {
-		Subtype  string         `json:"subtype"`
-		Settings map[string]any `json:"settings"`
-	}
-	type thinking struct {
-		Subtype string `json:"subtype"`
-		Max     any    `json:"max_thinking_tokens"`
-	}
-	if s.Effort != c.effort {
-		var level any // its own default
-		switch {
-		case slices.Contains(efforts, s.Effort):
-			level = s.Effort
-		case s.Effort != "": // claude would ignore it without a word
-			h.Emit(status(events.StateNotice, "claude knows no reasoning effort "+s.Effort+"; using its default"))
-		}
-		if err := c.set(ctx, p, h, "reasoning effort", flags{"apply_flag_settings", map[string]any{"effortLevel": level}}); err != nil {
+	denied := p.withdrawn()
+	if s.Effort != c.effort || !slices.Equal(denied, c.denied) {
+		if err := c.set(ctx, p, h, "reasoning effort", flagsOf(h, s.Effort, denied)); err != nil {
 			return err
 		}
-		c.effort = s.Effort
+		c.effort, c.denied = s.Effort, denied
 	}
 	if s.ThinkingTokens != c.think {
-		var limit any
+		limit := thinkingRequest{Subtype: "set_max_thinking_tokens"}
 		if s.ThinkingTokens > 0 {
-			limit = s.ThinkingTokens
+			limit.Max = &s.ThinkingTokens
 		}
-		if err := c.set(ctx, p, h, "thinking tokens", thinking{"set_max_thinking_tokens", limit}); err != nil {
+		if err := c.set(ctx, p, h, "thinking tokens", limit); err != nil {
 			return err
 		}
 		c.think = s.ThinkingTokens
 	}
 	return nil
+}
+
+// flagsOf are the settings that can be changed while claude runs.
+func flagsOf(h backends.Host, effort string, denied []string) flagsRequest {
+	var level *string // nil: its own default
+	switch {
+	case slices.Contains(efforts, effort):
+		level = &effort
+	case effort != "": // claude would ignore it without a word
+		h.Emit(status(events.StateNotice, "claude knows no reasoning effort "+effort+"; using its default"))
+	}
+	return flagsRequest{"apply_flag_settings", flagSettings{level, permissionRules{denied}}}
 }
 
 // set changes one thing. That claude does not take it is no reason to fail.

@@ -30,7 +30,7 @@ func Translate(lines [][]byte, interactive bool, emit func(events.Data), end fun
 			t.interrupt()
 		case l.Type == lineResult:
 			used.add(&l.result)
-			err := failed(&l.result, t.failure)
+			err := t.failed(&l.result)
 			t.finish(&l.result, err == nil)
 			if u := used.usage(t.model, 0); u != nil {
 				emit(*u)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"innerd/backends"
 	"innerd/events"
@@ -114,6 +115,20 @@ func failed(r *result, f *failure) error {
 		e.Type = events.ErrInternal
 	}
 	return e
+}
+
+// failed is failed with what the turn knows beside its result.
+func (t *translator) failed(r *result) error {
+	err := failed(r, t.failure)
+	var e *backends.Error
+	switch {
+	case errors.As(err, &e) && e.Type == events.ErrRateLimit:
+		// Claude tells the time only where it waited for it.
+		e.RetryAfter = t.delay.Round(time.Second)
+	case err == nil && t.schema && r.output() == nil && t.reason(r) == backends.ReasonEndTurn:
+		return &backends.Error{Type: events.ErrInternal, Message: "claude gave no answer of the form that was asked for"}
+	}
+	return err
 }
 
 func (r *result) words() string {

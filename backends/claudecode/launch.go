@@ -18,6 +18,8 @@ type launch struct {
 	model    string
 	denied   string // tools of claude's own that are off
 	maxTurns int
+	maxCost  float64 // USD, of all that the process does
+	noTools  bool    // of its own
 	schema   string
 }
 
@@ -51,9 +53,10 @@ func launchOf(s *backends.Settings, model string) launch {
 			denied = append(denied, n)
 		}
 	}
+	pick, _ := choiceOf(s.ToolChoice)
 	return launch{
 		system: s.System, model: model, denied: strings.Join(denied, ","),
-		maxTurns: s.MaxTurns, schema: string(s.Schema),
+		maxTurns: s.MaxTurns, maxCost: s.MaxCost, noTools: pick.mode == "none", schema: string(s.Schema),
 	}
 }
 
@@ -78,6 +81,12 @@ func (l *launch) args(session string, resume bool, addDirs []string) []string {
 	}
 	if l.maxTurns > 0 {
 		args = append(args, "--max-turns", strconv.Itoa(l.maxTurns))
+	}
+	if l.maxCost > 0 {
+		args = append(args, "--max-budget-usd", strconv.FormatFloat(l.maxCost, 'f', -1, 64))
+	}
+	if l.noTools {
+		args = append(args, "--tools=")
 	}
 	if l.schema != "" {
 		args = append(args, "--json-schema", l.schema)

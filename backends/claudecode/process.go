@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -26,12 +27,14 @@ const (
 // process is one claude. What it prints is read by one goroutine, which calls
 // line; everything else may be called at the same time.
 type process struct {
-	log    *slog.Logger
-	launch launch
+	log     *slog.Logger
+	launch  launch
+	unknown *unknown
 
 	mu      sync.Mutex
 	child   *proc.Child
 	turn    *turn // nil between runs
+	used    bool  // there was a turn
 	tools   *toolset
 	told    map[string]string // what the model was told of each tool so far
 	listed  chan struct{}     // closed when claude has fetched the tools
@@ -46,9 +49,9 @@ type process struct {
 	stray func(events.Event)
 }
 
-func newProcess(l launch, tools *toolset, stray func(events.Event), log *slog.Logger) *process {
+func newProcess(l launch, tools *toolset, stray func(events.Event), b *Backend) *process {
 	p := &process{
-		log: log, launch: l, tools: tools, listed: make(chan struct{}), stray: stray, told: map[string]string{},
+		log: b.log, unknown: &b.unknown, launch: l, tools: tools, listed: make(chan struct{}), stray: stray, told: map[string]string{},
 		waiting: map[string]chan controlResponse{}, cancels: map[string]context.CancelFunc{},
 	}
 	p.tellLocked(tools)
@@ -222,8 +225,15 @@ func (p *process) earlyError() error {
 // the input that begins t is sent.
 func (p *process) attach(t *turn) {
 	p.mu.Lock()
-	p.turn = t
+	p.turn, p.used = t, true
 	p.mu.Unlock()
+}
+
+// unused reports whether no turn has run in it.
+func (p *process) unused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.used
 }
 
 // detach ends that. The reader calls it when the turn is over; others only
@@ -245,6 +255,9 @@ func (p *process) line(b []byte) {
 			p.oddLine(t, b)
 		}
 		return
+	}
+	if !known(l) {
+		p.unknown.add(l)
 	}
 	switch l.Type {
 	case lineControlResponse:
@@ -344,9 +357,22 @@ func excerpt(b []byte) string {
 	return string(b)
 }
 
-// setTools gives claude another list of tools and waits until it has it. A
-// tool that is gone stays among those that the model sees, for the provider's
-// cache; claude itself refuses its calls.
+// withdrawn are the tools that claude was told of and that are gone, under its
+// own names. It goes on to offer them, unless they are denied.
+func (p *process) withdrawn() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := []string{}
+	for name := range p.told {
+		if _, there := p.tools.byNam[name]; !there {
+			out = append(out, mcpPrefix+name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// setTools gives claude another list of tools and waits until it has it.
 func (p *process) setTools(ctx context.Context, tools []backends.Tool) error {
 	p.mu.Lock()
 	same := sameTools(p.tools.tools, tools)

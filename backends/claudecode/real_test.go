@@ -59,10 +59,9 @@ func tool(name string) backends.Tool {
 	return backends.Tool{Name: name, Description: "For tests: " + name, Schema: json.RawMessage(`{"type":"object"}`), Parallel: true}
 }
 
-// TestToolsChange: what is new is there at the next turn. What is gone stays
-// in the model's list, which claude keeps for the provider's cache, but claude
-// refuses its calls: they reach nobody. A tool that is described in another
-// way takes another process.
+// TestToolsChange: what is new is there at the next turn, what is gone is not
+// offered any more, and comes back; a tool that is described in another way
+// takes another process. The effort stays what it was.
 func TestToolsChange(t *testing.T) {
 	b := newBench(t)
 	beta := tool("beta")
@@ -70,9 +69,20 @@ func TestToolsChange(t *testing.T) {
 	other := beta
 	other.Description = "another one"
 	c, s := b.open(t, backends.Config{}, text("one"), text("two"), text("three"),
-		modelstub.Say(modelstub.Tool("mcp__host__alpha", map[string]any{})), text("four"), text("five"))
-	for i, set := range [][]backends.Tool{nil, {tool("alpha"), tool("beta")}, {beta, tool("gamma")}, {beta}, {other}} {
-		evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Tools: set})
+		modelstub.Say(modelstub.Tool("mcp__host__alpha", map[string]any{})), text("four"), text("five"), text("six"))
+	sets := []struct {
+		tools []backends.Tool
+		want  []string
+	}{
+		{nil, nil},
+		{[]backends.Tool{tool("alpha"), tool("beta")}, []string{"alpha", "beta"}},
+		{[]backends.Tool{beta, tool("gamma")}, []string{"beta", "gamma"}},
+		{[]backends.Tool{beta}, []string{"beta"}},
+		{[]backends.Tool{tool("alpha")}, []string{"alpha"}},
+		{[]backends.Tool{other}, []string{"beta"}},
+	}
+	for i, set := range sets {
+		evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Tools: set.tools, Effort: "low"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,23 +91,29 @@ func TestToolsChange(t *testing.T) {
 				t.Errorf("%s was called, which is not offered any more", d.ToolName)
 			}
 		}
-		if n := len(s.started()); n != 1 && i < 4 || n > 2 {
+		if n := len(s.started()); n != 1 && i < 5 || n > 2 {
 			t.Errorf("turn %d: %d processes", i+1, n)
 		}
-	}
-	rs := s.sc.Requests()
-	for i, want := range [][]string{{}, {"alpha", "beta"}, {"beta", "gamma"}} {
-		for _, name := range want {
-			if _, ok := rs[i].Tool("mcp__host__" + name); !ok {
-				t.Errorf("turn %d: no %s among %q", i+1, name, names(rs[i]))
+		rs := s.sc.Requests()
+		r := rs[len(rs)-1]
+		var got []string
+		for _, name := range names(r) {
+			if host, ok := strings.CutPrefix(name, "mcp__host__"); ok {
+				got = append(got, host)
 			}
 		}
-	}
-	if x, _ := rs[2].Tool("mcp__host__beta"); !strings.Contains(string(x.Schema), `"x"`) {
-		t.Errorf("the changed tool has the schema %s", x.Schema)
-	}
-	if x, _ := rs[len(rs)-1].Tool("mcp__host__beta"); x.Description != "another one" {
-		t.Errorf("the changed tool is %q", x.Description)
+		if !slices.Equal(got, set.want) {
+			t.Errorf("turn %d: offered %q, want %q", i+1, got, set.want)
+		}
+		if !bytes.Contains(r.Body, []byte(`"effort":"low"`)) {
+			t.Errorf("turn %d: the effort is another", i+1)
+		}
+		if x, _ := r.Tool("mcp__host__beta"); i == 2 && !strings.Contains(string(x.Schema), `"x"`) {
+			t.Errorf("the changed tool has the schema %s", x.Schema)
+		}
+		if x, _ := r.Tool("mcp__host__beta"); i == 5 && x.Description != "another one" {
+			t.Errorf("the changed tool is %q", x.Description)
+		}
 	}
 }
 
@@ -180,31 +196,146 @@ func TestEffort(t *testing.T) {
 	}
 }
 
-func TestSchema(t *testing.T) {
-	b := newBench(t)
-	c, _ := b.open(t, backends.Config{},
-		modelstub.Say(modelstub.Text("I look."), modelstub.Tool("StructuredOutput", map[string]any{"name": "bob"})), text("over"))
-	evs, out, err := run(t, c, backendtest.Turn{}, backends.Settings{
-		Schema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(out.Output) != `{"name":"bob"}` {
-		t.Errorf("output %s", out.Output)
-	}
-	if m := texts(evs); len(m) == 0 || m[len(m)-1] != `{"name":"bob"}` {
-		t.Errorf("said %q", m)
-	}
-}
-
 func TestMaxTurns(t *testing.T) {
 	b := newBench(t)
 	bash := modelstub.Say(modelstub.Tool("Bash", map[string]any{"command": "true", "description": "x"}))
-	c, _ := b.open(t, backends.Config{}, bash, bash, bash, bash)
-	_, out, err := run(t, c, backendtest.Turn{}, backends.Settings{MaxTurns: 2})
-	if err != nil || out.Reason != backends.ReasonMaxTurns {
+	c, s := b.open(t, backends.Config{}, bash, bash, bash, bash)
+	for i := range 2 { // of each turn, not of the process
+		_, out, err := run(t, c, backendtest.Turn{}, backends.Settings{MaxTurns: 2})
+		if err != nil || out.Reason != backends.ReasonMaxTurns {
+			t.Error(out, err)
+		}
+		if n := s.sc.Count(); n != 2*(i+1) {
+			t.Errorf("%d model turns", n)
+		}
+	}
+}
+
+// TestMaxCost: the limit is a run's own, whatever was spent before.
+func TestMaxCost(t *testing.T) {
+	b := newBench(t)
+	c, s := b.open(t, backends.Config{})
+	spend := modelstub.Usage{Input: 1000, Output: 100}
+	s.queue = []arranged{{turn: text("cheap").Uses(spend)}}
+	evs, out, err := run(t, c, backendtest.Turn{}, backends.Settings{})
+	if err != nil || out.Reason != backends.ReasonEndTurn {
+		t.Fatal(out, err)
+	}
+	one := *evs[len(evs)-1].Data.(events.Usage).Cost
+	s.queue = []arranged{{turn: modelstub.Say(bash("true")).Uses(spend), lasts: true}}
+	for range 2 {
+		before := s.sc.Count()
+		evs, out, err := run(t, c, backendtest.Turn{}, backends.Settings{MaxCost: one * 2.5})
+		if err != nil || out.Reason != backends.ReasonMaxCost {
+			t.Fatal(out, err)
+		}
+		if n := s.sc.Count() - before; n != 3 {
+			t.Errorf("%d model turns", n)
+		}
+		if u := evs[len(evs)-1].Data.(events.Usage); *u.Cost < one*2.5 || *u.Cost > one*3.5 {
+			t.Errorf("cost %v of %v", *u.Cost, one*2.5)
+		}
+	}
+	s.queue = []arranged{{turn: text("free again")}}
+	if _, out, err = run(t, c, backendtest.Turn{}, backends.Settings{}); err != nil || out.Reason != backends.ReasonEndTurn {
 		t.Error(out, err)
+	}
+}
+
+// TestToolChoice: none is none; what claude can't enforce is asked in words.
+func TestToolChoice(t *testing.T) {
+	b := newBench(t)
+	c, s := b.open(t, backends.Config{})
+	s.queue = []arranged{{turn: text("fine"), lasts: true}}
+	for _, x := range []struct {
+		choice, words string
+		none          bool
+	}{
+		{`"none"`, "", true},
+		{`"auto"`, "", false},
+		{`"required"`, "must call at least one tool", false},
+		{`{"type":"function","function":{"name":"a.b"}}`, "must call the tool mcp__host__a_b before", false},
+		{`{"type":"tool","name":"Bash"}`, "must call the tool Bash before", false},
+	} {
+		set := backends.Settings{ToolChoice: json.RawMessage(x.choice), Tools: []backends.Tool{tool("a.b")}}
+		if x.none {
+			set.Tools = nil // the run takes them away
+		}
+		if _, _, err := run(t, c, backendtest.Turn{}, set); err != nil {
+			t.Fatal(err)
+		}
+		rs := s.sc.Requests()
+		r := rs[len(rs)-1]
+		if got := len(r.Tools) == 0; got != x.none {
+			t.Errorf("%s: offered %q", x.choice, names(r))
+		}
+		if said := lastText(r); x.words != "" && !strings.Contains(said, x.words) || x.words == "" && strings.Contains(said, "must call") {
+			t.Errorf("%s: the model was told %q", x.choice, said)
+		}
+	}
+}
+
+// TestThinkingTokens: the number reaches the model where it has one.
+func TestThinkingTokens(t *testing.T) {
+	b := newBench(t)
+	c, s := b.open(t, backends.Config{})
+	s.queue = []arranged{{turn: text("fine"), lasts: true}}
+	for _, n := range []int{5000, 0, 6000} {
+		if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Model: "claude-opus-4-5", ThinkingTokens: n}); err != nil {
+			t.Fatal(err)
+		}
+		rs := s.sc.Requests()
+		if got := bytes.Contains(rs[len(rs)-1].Body, fmt.Appendf(nil, `"budget_tokens":%d`, n)); got != (n > 0) {
+			t.Errorf("%d: %v", n, got)
+		}
+	}
+}
+
+// TestStructuredOutput: the object is the last message, each turn has its own;
+// what is not of the form is asked for again, and fails in the end.
+func TestStructuredOutput(t *testing.T) {
+	b := newBench(t)
+	c, s := b.open(t, backends.Config{})
+	output := func(in map[string]any) modelstub.Turn { return modelstub.Say(modelstub.Tool("StructuredOutput", in)) }
+	good, bad := map[string]any{"name": "bob"}, map[string]any{"nome": 1}
+	refusal := modelstub.Say(modelstub.Text("I will not.")).Stops("refusal")
+	for _, x := range []struct {
+		name   string
+		turns  []modelstub.Turn
+		said   []string
+		reason string
+		class  string
+	}{
+		{"tools", []modelstub.Turn{modelstub.Say(modelstub.Text("I look."), bash("echo 1")), modelstub.Say(modelstub.Text("So it is:"), modelstub.Tool("StructuredOutput", good))},
+			[]string{"I look.", "So it is:", `{"name":"bob"}`}, backends.ReasonEndTurn, ""},
+		{"again", []modelstub.Turn{output(map[string]any{"name": "eve"})}, []string{`{"name":"eve"}`}, backends.ReasonEndTurn, ""},
+		{"mended", []modelstub.Turn{output(bad), output(good)}, []string{`{"name":"bob"}`}, backends.ReasonEndTurn, ""},
+		{"invalid", []modelstub.Turn{output(bad), output(bad), output(bad), output(bad), output(bad), output(bad)}, nil, "", events.ErrInternal},
+		{"text", []modelstub.Turn{text("Only text."), text("Only text.")}, []string{"Only text.", "Only text."}, "", events.ErrInternal},
+		{"refused", []modelstub.Turn{refusal, refusal, refusal}, []string{"I will not.", "I will not."}, backends.ReasonRefusal, ""},
+	} {
+		s.queue = nil
+		for _, turn := range x.turns {
+			s.queue = append(s.queue, arranged{turn: turn})
+		}
+		evs, out, err := run(t, c, backendtest.Turn{}, backends.Settings{
+			Schema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`),
+		})
+		if class(err) != x.class || out.Reason != x.reason {
+			t.Errorf("%s: %+v %v", x.name, out, err)
+		}
+		got := texts(evs)
+		if !slices.Equal(got, x.said) {
+			t.Errorf("%s: said %q", x.name, got)
+		}
+		if x.reason == backends.ReasonEndTurn && string(out.Output) != got[len(got)-1] {
+			t.Errorf("%s: output %s", x.name, out.Output)
+		}
+		for _, e := range evs {
+			if call, ok := e.Data.(events.ToolCall); ok && call.Name == "StructuredOutput" {
+				t.Errorf("%s: the answer is also a call", x.name)
+			}
+		}
 	}
 }
 

@@ -104,6 +104,7 @@ func (s *seat) next(modelstub.Request) modelstub.Turn {
 func (b *bench) seat(t testing.TB) *seat {
 	s := &seat{t: t, b: b, sc: b.stub.Scenario(), pids: filepath.Join(t.TempDir(), "pids"), env: map[string]string{}}
 	s.env["TEST_PIDS"] = s.pids
+	s.env["HOME"] = t.TempDir() // or login shells do what this machine's user likes, however long
 	s.sc.Func(s.next)
 	return s
 }

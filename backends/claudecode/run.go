@@ -24,12 +24,19 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	if err != nil {
 		return backends.Outcome{}, err
 	}
+	pick, known := choiceOf(in.Set.ToolChoice)
+	if words := pick.words(in.Set.Tools); words != "" {
+		content = append(content, textBlock(words))
+	}
 	p, err := c.ready(ctx, &in, h)
 	if err != nil {
 		return backends.Outcome{}, canceledOr(ctx, err)
 	}
 	if ctx.Err() != nil {
 		return backends.Outcome{}, canceledOr(ctx, nil)
+	}
+	if !known {
+		h.Emit(status(events.StateNotice, "this tool_choice is not known, and is ignored: "+excerpt(in.Set.ToolChoice)))
 	}
 	t := newTurn(ctx, h, newUUID(), &in.Set)
 	p.attach(t)

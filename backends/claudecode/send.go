@@ -67,6 +67,25 @@ type interruptRequest struct {
 	CancelQueued bool   `json:"cancel_queued"`
 }
 
+type flagsRequest struct {
+	Subtype  string       `json:"subtype"`
+	Settings flagSettings `json:"settings"`
+}
+
+type flagSettings struct {
+	Effort      *string         `json:"effortLevel"`
+	Permissions permissionRules `json:"permissions"`
+}
+
+type permissionRules struct {
+	Deny []string `json:"deny"`
+}
+
+type thinkingRequest struct {
+	Subtype string `json:"subtype"`
+	Max     *int   `json:"max_thinking_tokens"`
+}
+
 type mcpNotification struct {
 	Subtype string         `json:"subtype"`
 	Server  string         `json:"server_name"`

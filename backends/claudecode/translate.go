@@ -33,7 +33,8 @@ type translator struct {
 	shells   map[string]bool   // commands that run in the background, likewise
 	model    string
 	retrying bool
-	failure  *failure // the last synthetic message that told of one
+	failure  *failure      // the last synthetic message that told of one
+	delay    time.Duration // what the provider asked for at the last retry
 }
 
 // apiMessage is the model message that streams.
@@ -223,6 +224,7 @@ func (t *translator) system(l *line) {
 		t.takeBack("the model's stream was cut")
 		t.retrying = true
 		f := failure{kind: string(l.Error), status: l.ErrorStatus}
+		t.delay = time.Duration(l.DelayMS) * time.Millisecond
 		t.emit(events.Status{
 			State: events.StateRetrying, Attempt: l.Attempt, DelayMS: int64(l.DelayMS),
 			ErrorType: f.class(), Detail: f.kind,

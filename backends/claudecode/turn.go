@@ -140,8 +140,7 @@ func (t *turn) resulted(r *result) {
 	if !t.answered(r) && r.NumTurns == 0 {
 		return // of something that claude did by itself, without the model
 	}
-	t.result, t.err = r, failed(r, t.tr.failure)
-	t.reason = t.tr.reason(r)
+	t.result, t.reason, t.err = r, t.tr.reason(r), t.tr.failed(r)
 	t.tr.finish(r, t.err == nil)
 }
 
