@@ -39,7 +39,7 @@ var rooms = []struct {
 	{"adapter/a2a/spec", "", "the protocol as types knows nothing of this server"},
 	{"adapter/a2a/extension", "", "the extension as types, for clients too"},
 	{"adapter/a2a/push", "adapter/netguard adapter/a2a/spec", "delivery of notifications knows nothing of runs: it is given what to send"},
-	{"adapter/a2a/sdk", "adapter/a2a adapter/a2a/spec", "gRPC and 0.3 through the official SDK's adapters, over our own core"},
+	{"adapter/a2a/sdk", "adapter/a2a adapter/a2a/spec adapter/a2a/extension", "gRPC and 0.3 through the official SDK's adapters, over our own core"},
 	{"adapter/api", "events", "the JSON bodies, shared with hosts on every platform"},
 	{"host", "adapter/api events events/sse host/billing", "a host links nothing of the server"},
 	{"host/billing", "events", "pure: what a run costs, from what it used"},
