@@ -43,6 +43,10 @@ func (sc *Scenario) BaseURL() string { return sc.srv.URL() + "/" + sc.name }
 // Key is the dummy key that requests must carry; others get a 401.
 func (sc *Scenario) Key() string { return sc.key }
 
+// Accept has the scenario take another key than its own, before its first
+// request: agents that share a process for each key get the same one.
+func (sc *Scenario) Accept(key string) { sc.key = key }
+
 // Add puts turns at the end of the script.
 func (sc *Scenario) Add(turns ...Turn) {
 	sc.mu.Lock()

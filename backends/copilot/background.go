@@ -1,0 +1,122 @@
+package copilot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"innerd/events"
+)
+
+const (
+	taskLimit = 2 * time.Second        // for copilot to list or end what runs beside a turn
+	taskPause = 100 * time.Millisecond // between ending it and looking again
+	taskPoll  = time.Second            // between looks at what is waited for
+	maxRounds = 20                     // looks at what does not end although it was told to
+)
+
+// background looks at what still runs when the model has stopped: commands and
+// sub-agents. They are ended, or waited for; then copilot asks its model once
+// more by itself. It gives the time to look again, nil where the turn goes on
+// or is over.
+func (c *conversation) background(p *process, t *turn, wait bool, round int) <-chan time.Time {
+	quiet := false
+	t.locked(func() { quiet = t.quiet })
+	if !quiet {
+		return nil // it has begun anew, and will stop once more
+	}
+	running := c.tasks(p, "attached")
+	switch {
+	case len(running) == 0 || !wait && round > maxRounds:
+		t.locked(func() {
+			if t.aborted || t.quiet && t.in.close() {
+				t.in.shut()
+				t.finishLocked()
+			}
+		})
+		return nil
+	case wait:
+		if round == 1 {
+			t.locked(func() { t.emit(status(events.StateWaiting, "for what runs in the background: "+running[0].what())) })
+		}
+		return time.After(taskPoll)
+	}
+	for _, x := range running {
+		c.cancelTask(p, x)
+		if round == 1 {
+			t.locked(func() { t.emit(status(events.StateNotice, "background work was ended with the turn: "+x.what())) })
+		}
+	}
+	return time.After(taskPause)
+}
+
+// tasks are those that run: attached ones hold the session, detached ones do not.
+func (c *conversation) tasks(p *process, attachment string) []task {
+	var list taskList
+	if err := p.call(context.Background(), taskLimit, "session.tasks.list", sessionOnly{c.session}, &list); err != nil {
+		return nil
+	}
+	var out []task
+	for _, x := range list.Tasks {
+		mode := orElse(x.Attachment, "attached")
+		if (x.Status == "running" || x.Status == "idle" && x.Type == "agent") && mode == attachment {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func (c *conversation) cancelTask(p *process, x task) {
+	_ = p.call(context.Background(), taskLimit, "session.tasks.cancel", taskParams{c.session, x.ID}, nil)
+	if x.LogPath == "" {
+		return
+	}
+	// Detached commands leave three files in the system's folder for such.
+	files, _ := filepath.Glob(strings.TrimSuffix(x.LogPath, ".log") + ".*")
+	for _, f := range files {
+		_ = os.Remove(f)
+	}
+}
+
+func (x *task) what() string { return orElse(x.Description, orElse(x.Command, x.ID)) }
+
+// endDetached ends commands that were told to outlive the session, unless they
+// shall be left.
+func (c *conversation) endDetached(p *process, leave bool) {
+	c.mu.Lock()
+	any := c.detaches
+	c.mu.Unlock()
+	if !any || leave || p.peer.Err() != nil {
+		return
+	}
+	for _, x := range c.tasks(p, "detached") {
+		c.cancelTask(p, x)
+	}
+	c.mu.Lock()
+	c.detaches = false
+	c.mu.Unlock()
+}
+
+// detached reports whether a command was told to outlive its session.
+func detached(args json.RawMessage) bool {
+	return bytes.Contains(args, []byte(`"detach":true`)) || bytes.Contains(args, []byte(`"detach": true`))
+}
+
+// sweep ends what the session's commands have left: they bear its id.
+// Copilot itself ends only what is still a child of its shell.
+func (c *conversation) sweep(ctx context.Context, p *process) {
+	c.mu.Lock()
+	shells := c.shells
+	c.shells = false
+	c.mu.Unlock()
+	if !shells {
+		return
+	}
+	if err := p.child.SweepWith(ctx, "COPILOT_AGENT_SESSION_ID="+c.session); err != nil {
+		c.b.log.Warn("commands of a conversation could not be ended", "conversation", c.cfg.ID, "err", err)
+	}
+}
