@@ -34,7 +34,7 @@ var rooms = []struct {
 	{"runs/history", "events", "pure: what an agent already knows"},
 	{"adapter", "events events/journal events/sse backends runs runs/history toolbridge adapter/api", "HTTP only, over runs"},
 	{"adapter/netguard", "", "which addresses a URL of somebody else may lead to knows nothing of what is asked there"},
-	{"adapter/registry", "adapter/netguard adapter/a2a/spec", "a list of other agents' cards knows nothing of runs"},
+	{"adapter/registry", "adapter/netguard", "a list of other agents' cards knows nothing of runs"},
 	{"adapter/a2a", "events events/journal backends runs runs/history toolbridge adapter/a2a/spec adapter/a2a/extension adapter/a2a/push adapter/api", "the standard A2A binding over runs; cmd mounts it beside the host-loop profile"},
 	{"adapter/a2a/spec", "", "the protocol as types knows nothing of this server"},
 	{"adapter/a2a/extension", "", "the extension as types, for clients too"},

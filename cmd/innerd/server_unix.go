@@ -37,10 +37,11 @@ type server struct {
 	bridge   *toolbridge.Bridge
 	runs     *runs.Manager
 	mcp      *http.Server
+	a2a      a2aSide
 
 	draining atomic.Bool
 	kept     atomic.Pointer[journal.Store] // store, once it is open, for /ready
-	ctx      context.Context // of what runs in the background
+	ctx      context.Context               // of what runs in the background
 	end      context.CancelFunc
 	wg       sync.WaitGroup
 	failed   chan error // a listener that broke
@@ -80,14 +81,18 @@ func (s *server) open() error {
 
 // serveAPI serves; calls that need the domain wait for it.
 func (s *server) serveAPI() error {
-	var err error
+	err := s.makeA2A()
+	if err != nil {
+		return err
+	}
 	if s.api, err = adapter.New(adapter.Options{
-		Keys: s.cfg.access.keys, Open: s.cfg.access.open, Hosts: s.cfg.set.list("allowed-host"),
+		Keys: s.cfg.access.keys, Open: s.cfg.access.open, Hosts: s.cfg.set.list("allowed-host"), Mounts: s.mounts(),
 		Version: versionString(), Ready: s.notReady, Logger: s.log,
 		BodyLimit: s.cfg.set.bytes("max-body"), WriteProgress: s.cfg.set.dur("write-timeout"),
 	}); err != nil {
 		return err
 	}
+	s.serveA2A()
 	s.show(s.api.Handler())
 	return nil
 }
@@ -165,6 +170,7 @@ func (s *server) domain(ctx context.Context) error {
 	if err := s.runs.Recover(ctx); err != nil {
 		return fmt.Errorf("recovery: %w", err)
 	}
+	s.useA2A()
 	s.api.Use(adapter.FromManager(s.runs))
 	return nil
 }
@@ -238,6 +244,7 @@ func (s *server) stop(ctx context.Context) error {
 	if s.http != nil {
 		s.closeReaders(ctx, closed)
 	}
+	s.stopA2A(ctx)
 	if s.mcp != nil {
 		_ = s.mcp.Close()
 	}
