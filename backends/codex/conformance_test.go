@@ -1,10 +1,13 @@
 package codex_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
+	"innerd/backends/codex"
 	"innerd/test/codexscript"
 )
 
@@ -12,12 +15,50 @@ import (
 func TestConformance(t *testing.T) {
 	b := newBench(t)
 	backendtest.Run(t, backendtest.Rig{
-		Name:    "codex",
-		Backend: func(testing.TB) backends.Backend { return governed{b.backend()} },
-		Seat:    func(t testing.TB, c backendtest.Case) backendtest.Seat { return b.seat(t).of(c) },
-		Models:  [2]string{codexscript.Model, "gpt-5.4"}, Efforts: [2]string{"low", "high"}, Clash: "exec_command",
+		Name:      "codex",
+		Backend:   func(testing.TB) backends.Backend { return governed{b.backend()} },
+		Seat:      func(t testing.TB, c backendtest.Case) backendtest.Seat { return b.seat(t).of(c) },
+		LoggedOut: b.loggedOut, Copy: b.copy,
+		Parallel: 3, Share: true, Table: "testdata/table.json",
+		Models: [2]string{codexscript.Model, "gpt-5.4"}, Efforts: [2]string{"low", "high"},
+		Clash: "exec_command", Natives: natives(),
+		Lacks: map[backendtest.Need]string{
+			backendtest.NeedToolChoice: "its app-server has no such setting: the model is always free to choose",
+			backendtest.NeedMaxCost:    "it does not know what a token costs",
+			backendtest.NeedCost:       "it does not know what a token costs",
+			backendtest.NeedPremium:    "its vendor counts none",
+		},
 		Skip: map[string]string{
 			"error-internal": "no failure of a provider is the server's own: a 500 is worth another try, so it is overloaded",
+			"reason-refusal": "it drops what a model says as a refusal: the turn ends like any other, and nothing was said",
 		},
 	})
+}
+
+// natives are the tools that the model of the scripts is offered where
+// permissions are asked for. view_image and web_search ask nobody: they are
+// not there then.
+func natives() []backendtest.NativeTool {
+	return []backendtest.NativeTool{
+		{Name: "exec_command", Input: []byte(`{"cmd":"echo harmless"}`)},
+		{Name: "apply_patch", Input: []byte(`{"input":"*** Begin Patch\n*** Add File: harmless.txt\n+harmless\n*** End Patch\n"}`)},
+		{Name: "write_stdin", Unasked: "it types into a command that was asked for"},
+		{Name: "request_user_input", Unasked: "it asks the user"},
+		{Name: "tool_search", Unasked: "it looks through the list of its tools"},
+	}
+}
+
+// loggedOut makes a backend that has nothing to reach a model with.
+func (b *bench) loggedOut(t testing.TB) backends.Backend {
+	return codex.New(&codex.Options{Path: b.wrapper, Home: t.TempDir(), Children: b.children, Getenv: env(nil)})
+}
+
+// copy makes a backend on a copy of the agent home; the original is gone.
+func (b *bench) copy(t testing.TB, _ backends.Backend) backends.Backend {
+	t.Helper()
+	home := t.TempDir()
+	if err := os.CopyFS(filepath.Join(home, "codex", "sessions"), os.DirFS(filepath.Join(b.home, "codex", "sessions"))); err != nil {
+		t.Fatal(err)
+	}
+	return governed{b.backendIn(home)}
 }

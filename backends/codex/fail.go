@@ -105,6 +105,7 @@ func classOfText(text string) string {
 		{"idle timeout", events.ErrTimeout},
 		{"invalid_request_error", events.ErrInvalidRequest},
 		{"invalid_prompt", events.ErrInvalidRequest},
+		{"invalid prompt", events.ErrInvalidRequest},
 	} {
 		if strings.Contains(s, c.words) {
 			return c.class
@@ -190,6 +191,26 @@ func retryAfter(message string) time.Duration {
 		}
 	}
 	return 0
+}
+
+var delayForm = regexp.MustCompile(`retrying sampling request \(\d+/\d+ in ([0-9.]+(?:ns|µs|ms|s))\)`)
+
+// loggedDelay is the last time to wait that the log tells for a turn, in whole
+// seconds; 0 if it tells none.
+func loggedDelay(log, turn string) (wait time.Duration) {
+	if turn == "" {
+		return 0
+	}
+	for line := range strings.Lines(log) {
+		m := delayForm.FindStringSubmatch(line)
+		if m == nil || !strings.Contains(line, turn) {
+			continue
+		}
+		if d, err := time.ParseDuration(m[1]); err == nil {
+			wait = (d + time.Second - 1).Truncate(time.Second)
+		}
+	}
+	return wait
 }
 
 // addRetryAfter adds the time that the account's limits tell.

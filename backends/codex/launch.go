@@ -102,11 +102,11 @@ func (c *conversation) threadConfig(s *server, w setup, dir string) map[string]a
 		}
 	}
 	cfg := map[string]any{
-		"model_provider":  providerName,
-		"model_providers": map[string]any{providerName: c.login.providerConfig(c.b.retries())},
-		"projects":        untrusted,
-		"web_search":      w.search,
-		"features":        map[string]any{"view_image": w.view},
+		"model_provider":      providerName,
+		"model_providers":     map[string]any{providerName: c.login.providerConfig(c.b.retries())},
+		"projects":            untrusted,
+		"web_search":          w.search,
+		"features.view_image": w.view, // a table would take the place of the command line's
 		"shell_environment_policy": map[string]any{
 			"set": map[string]string{"INNERD_MARK": s.mark() + "." + c.cfg.ID},
 		},
@@ -120,6 +120,9 @@ func (c *conversation) threadConfig(s *server, w setup, dir string) map[string]a
 	}
 	return cfg
 }
+
+// retryLog is the part of codex that logs how long it waits: see untilWhen.
+const retryLog = "codex_core::responses_retry"
 
 const (
 	providerName = "innerd"
@@ -156,7 +159,7 @@ func (b *Backend) environ(extra map[string]string) map[string]string {
 		delete(env, k)
 	}
 	env["CODEX_HOME"] = b.codexHome()
-	env["RUST_LOG"] = "error"
+	env["RUST_LOG"] = "error," + retryLog + "=warn"
 	env["LOG_FORMAT"] = "text"
 	return env
 }

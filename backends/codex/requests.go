@@ -25,7 +25,7 @@ func (c *conversation) request(to *route, r *rpc.Request, q *request) bool {
 	switch r.Method {
 	case "item/tool/call":
 		c.toolCall(t, r, q)
-	case "item/commandExecution/requestApproval", "item/fileChange/requestApproval":
+	case askCommand, askPatch:
 		if t == nil {
 			_ = r.Respond(decision{"decline"})
 			return true
@@ -76,10 +76,15 @@ func (c *conversation) toolCall(t *turn, r *rpc.Request, q *request) {
 
 // permission asks the host whether one of codex's own tools may run.
 func (t *turn) permission(to *route, r *rpc.Request, q *request) {
-	name, input := t.asked(to, r.Method, q)
+	name, input, call := t.asked(to, r.Method, q)
 	t.tr.next()
 	t.ask(events.Request{Kind: events.KindPermission, NativeID: q.ItemID, Tool: name, Input: input}, func(a events.Answer) {
 		if a.Outcome == events.OutcomeAllowed {
+			t.mu.Lock()
+			if call != nil && r.Method == askCommand {
+				call.runs = true // from now on it may outlive the turn
+			}
+			t.mu.Unlock()
 			t.respond(r, decision{"accept"})
 			return
 		}
@@ -88,19 +93,25 @@ func (t *turn) permission(to *route, r *rpc.Request, q *request) {
 	})
 }
 
+// The questions for permission.
+const (
+	askCommand = "item/commandExecution/requestApproval"
+	askPatch   = "item/fileChange/requestApproval"
+)
+
 // asked is the tool that wants permission, as its call was told.
-func (t *turn) asked(to *route, method string, q *request) (string, json.RawMessage) {
+func (t *turn) asked(to *route, method string, q *request) (string, json.RawMessage, *call) {
 	tr := t.tr
 	if a := t.subs[to.agent]; a != nil {
 		tr = a.tr
 	}
 	if call := tr.calls[q.ItemID]; call != nil && q.Kind != "stdin" {
-		return call.name, call.input
+		return call.name, call.input, call
 	}
-	if method == "item/fileChange/requestApproval" {
-		return toolPatch, object("reason", q.Reason)
+	if method == askPatch {
+		return toolPatch, object("reason", q.Reason), nil
 	}
-	return toolExec, commandInput(q.Command, q.Cwd)
+	return toolExec, commandInput(q.Command, q.Cwd), nil
 }
 
 // tellLimit bounds the wait for codex to take a word of ours.

@@ -16,7 +16,7 @@ import (
 const (
 	defaultGrace = 3 * time.Second
 	// calmLimit is how long what was ended with its turn may take to say so.
-	calmLimit = 2 * time.Second
+	calmLimit = time.Second
 	// waitLimit is how long work in the background is waited for.
 	waitLimit = 10 * time.Minute
 )

@@ -357,7 +357,7 @@ func (s *server) notification(method string, params json.RawMessage) {
 var ignored = []string{
 	"configWarning", "deprecationNotice", "thread/goal/cleared", "thread/settings/updated", "thread/name/updated",
 	"serverRequest/resolved", "turn/diff/updated", "item/reasoning/summaryPartAdded", "thread/closed", "thread/archived",
-	"item/commandExecution/terminalInteraction", "item/fileChange/outputDelta", "mcpServer/startupStatus/updated",
+	"item/fileChange/outputDelta", "mcpServer/startupStatus/updated",
 	"account/updated", "skills/changed", "thread/queue/changed", "thread/environment/connected",
 }
 

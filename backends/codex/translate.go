@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 const (
 	toolExec   = "exec_command"
 	toolPatch  = "apply_patch"
+	toolStdin  = "write_stdin"
 	toolView   = "view_image"
 	toolSearch = "web_search"
 )
@@ -28,6 +30,7 @@ type translator struct {
 	calls    map[string]*call
 	model    string
 	retrying bool
+	typings  int
 }
 
 type call struct {
@@ -35,7 +38,7 @@ type call struct {
 	input json.RawMessage
 	start time.Time
 	out   strings.Builder // what streamed, in case nothing else is told
-	runs  bool            // it may outlive the turn
+	runs  bool            // it was allowed to, and may outlive the turn
 	order int
 }
 
@@ -59,6 +62,8 @@ func (t *translator) notification(method string, n *notification) bool {
 		t.think(n.ItemID, n.ContentIndex, n.Delta)
 	case "item/commandExecution/outputDelta":
 		t.output(n.ItemID, n.Delta)
+	case "item/commandExecution/terminalInteraction":
+		t.typed(n)
 	case "turn/plan/updated":
 		t.plan(n.Plan)
 	case "warning", "innerd/notice":
@@ -98,17 +103,17 @@ func (t *translator) started(it *item) bool {
 	}
 	switch it.Type {
 	case itemCommand:
-		t.begin(it.ID, toolExec, commandInput(it.Command, it.Cwd), true)
+		t.begin(it.ID, toolExec, commandInput(it.Command, it.Cwd))
 	case itemFileChange:
-		t.begin(it.ID, toolPatch, patchInput(it.Changes), false)
+		t.begin(it.ID, toolPatch, patchInput(it.Changes))
 	case itemMCP:
 		if it.Server != mcpServer { // ours come to the bridge by themselves
-			t.begin(it.ID, it.Server+"."+it.Tool, orObject(it.Arguments), false)
+			t.begin(it.ID, it.Server+"."+it.Tool, orObject(it.Arguments))
 		}
 	case itemImageView:
-		t.begin(it.ID, toolView, object("path", it.Path), false)
+		t.begin(it.ID, toolView, object("path", it.Path))
 	case itemCollab:
-		t.begin(it.ID, snake(it.Tool), collabInput(it), false)
+		t.begin(it.ID, snake(it.Tool), collabInput(it))
 	case itemCompaction:
 		t.emit(events.Status{State: events.StateCompacting})
 		t.retrying = true // the next sign of work says so
@@ -129,7 +134,7 @@ func (t *translator) completed(it *item) bool {
 			t.close("", false)
 		}
 	case itemWebSearch: // what it looked for is known at its end
-		t.begin(it.ID, toolSearch, searchInput(it), false)
+		t.begin(it.ID, toolSearch, searchInput(it))
 		t.complete(it.ID, events.ToolComplete{Success: true})
 	case itemCommand, itemFileChange, itemMCP, itemImageView, itemCollab:
 		t.complete(it.ID, completion(it))
@@ -155,12 +160,12 @@ func (it *item) reasoning() string {
 	return strings.Join(it.Content, "\n\n")
 }
 
-func (t *translator) begin(id, name string, input json.RawMessage, runs bool) {
+func (t *translator) begin(id, name string, input json.RawMessage) {
 	if _, again := t.calls[id]; again {
 		return
 	}
 	t.next()
-	t.calls[id] = &call{name: name, input: input, start: t.now(), runs: runs, order: len(t.calls)}
+	t.calls[id] = &call{name: name, input: input, start: t.now(), order: len(t.calls)}
 	t.emit(events.ToolCall{ID: id, Name: name, Input: input})
 }
 
@@ -173,6 +178,18 @@ func (t *translator) output(id, text string) {
 		c.out.WriteString(text)
 	}
 	t.emit(events.ToolUpdate{ID: id, Name: c.name, Output: text})
+}
+
+// typed tells of what the model writes to a command that runs: a call that
+// has no item of its own.
+func (t *translator) typed(n *notification) {
+	if n.Stdin == "" {
+		return // it only looked
+	}
+	t.typings++
+	id := n.ItemID + "-stdin-" + strconv.Itoa(t.typings)
+	t.begin(id, toolStdin, fields(map[string]any{"session": n.ProcessID, "chars": n.Stdin}))
+	t.complete(id, events.ToolComplete{Success: true})
 }
 
 // maxKept bounds what is kept of an output that streams, as codex itself
@@ -189,7 +206,7 @@ func (t *translator) complete(id string, e events.ToolComplete) {
 	if e.DurationMS == 0 {
 		e.DurationMS = t.now().Sub(c.start).Milliseconds()
 	}
-	if e.Result == "" && c.runs {
+	if e.Result == "" {
 		e.Result = c.out.String()
 	}
 	t.emit(e)

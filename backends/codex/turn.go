@@ -3,6 +3,7 @@ package codex
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -206,10 +207,50 @@ func (t *turn) failing(n *notification) {
 	}
 	e := n.Error.classed()
 	t.tr.retry(e, n.Error)
-	if _, httpStatus := n.Error.kind(); hopeless(httpStatus) && t.doom == nil {
-		t.doom = e // it would be asked for again and again
-		t.doom.Message = orElse(n.Error.Details, t.doom.Message)
+	switch _, httpStatus := n.Error.kind(); {
+	case hopeless(httpStatus), e.RetryAfter > patience:
+		t.doomLocked(e) // it would be asked for again and again, or after too long
+	case httpStatus == http.StatusTooManyRequests:
+		t.answers.Go(func() { t.untilWhen(e) }) // ends after logLimit, or with the turn
+	}
+}
+
+func (t *turn) doomLocked(e *backends.Error) {
+	if t.doom == nil && !t.ended {
+		t.doom = e
 		t.interruptLocked()
+	}
+}
+
+const (
+	// patience is how long codex may wait before it asks a model again: a host
+	// that knows the time can do something else meanwhile.
+	patience = 15 * time.Second
+	// logLimit is how long the log may take that tells the time.
+	logLimit = 500 * time.Millisecond
+)
+
+// untilWhen looks for the time that codex is going to wait: it takes it from
+// the provider's header, and tells it in its log alone.
+func (t *turn) untilWhen(e *backends.Error) {
+	look := time.NewTicker(logLimit / 10)
+	defer look.Stop()
+	for range 10 {
+		select {
+		case <-look.C:
+		case <-t.over:
+			return
+		case <-t.ctx.Done():
+			return
+		}
+		if wait := loggedDelay(t.s.process().StderrTail(), t.turnID()); wait > 0 {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if e.RetryAfter = wait; wait > patience {
+				t.doomLocked(e)
+			}
+			return
+		}
 	}
 }
 
@@ -220,7 +261,10 @@ func (t *turn) completedLocked(n *notification) {
 	if t.limit != "" || t.doom != nil {
 		finish = ""
 	}
-	t.tr.finish(finish, err != nil || info.Status == "interrupted" && t.limit == "")
+	if err != nil && info.Status == "failed" && t.tr.open != nil && !t.tr.open.whole {
+		t.tr.takeBack("the model's stream was cut") // it stands in nobody's memory
+	}
+	t.tr.finish(finish, err != nil)
 	t.overLocked()
 }
 

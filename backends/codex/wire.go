@@ -16,6 +16,8 @@ type notification struct {
 	Delta    string `json:"delta"`
 	Message  string `json:"message"`
 
+	ProcessID    string      `json:"processId"`
+	Stdin        string      `json:"stdin"`
 	SummaryIndex int         `json:"summaryIndex"`
 	ContentIndex int         `json:"contentIndex"`
 	Item         item        `json:"item"`
