@@ -12,6 +12,7 @@ import (
 	"innerd/backends"
 	"innerd/backends/claudecode"
 	"innerd/backends/codex"
+	"innerd/backends/copilot"
 	"innerd/backends/simulate"
 )
 
@@ -30,7 +31,11 @@ func (s *server) makeAgents() ([]backends.Backend, error) {
 		Path: s.cfg.set.str("codex-path"), Home: s.cfg.agentHome,
 		Children: s.children, Getenv: s.app.getenv, Logger: s.log,
 	})
-	return []backends.Backend{claude, openai, sim}, nil
+	github := copilot.New(&copilot.Options{
+		Path: s.cfg.set.str("copilot-path"), Home: s.cfg.agentHome,
+		Children: s.children, Getenv: s.app.getenv, Logger: s.log,
+	})
+	return []backends.Backend{claude, openai, github, sim}, nil
 }
 
 const crashCommand = "simulated-crash"

@@ -6,7 +6,7 @@ import (
 
 // backendNames are the agents of this build, in the order in which a default
 // is looked for; simulate is only taken by name.
-var backendNames = []string{"claude-code", "codex", "simulate"}
+var backendNames = []string{"claude-code", "codex", "copilot", "simulate"}
 
 func (a *app) serveCmd() *cobra.Command {
 	cmd := &cobra.Command{
