@@ -19,11 +19,15 @@ func past(ctx context.Context, c *host.Client, conversation string) ([]api.Messa
 	if err != nil || len(page.Tasks) == 0 {
 		return nil, err
 	}
+	last, err := c.Task(ctx, page.Tasks[0].ID) // lists show runs in brief
+	if err != nil {
+		return nil, err
+	}
 	var said []api.Message
-	for _, h := range page.Tasks[0].History {
+	for _, h := range last.History {
 		said = append(said, api.Message{Role: h.Role, Content: h.Content})
 	}
-	for _, artifact := range page.Tasks[0].Artifacts {
+	for _, artifact := range last.Artifacts {
 		for _, part := range artifact.Parts {
 			said = append(said, api.AssistantText(part.Text))
 		}
