@@ -100,6 +100,14 @@ func searchInput(it *item) json.RawMessage {
 	return fields(m)
 }
 
+// collabName is a tool for sub-agents as the model knows it.
+func collabName(tool string) string {
+	if tool == "wait" {
+		return "wait_agent"
+	}
+	return snake(tool)
+}
+
 func collabInput(it *item) json.RawMessage {
 	m := map[string]any{}
 	if it.Prompt != "" {

@@ -8,6 +8,10 @@ import (
 	"go.uber.org/goleak"
 )
 
+// recordTo, an absolute folder, has the conformance tests record transcripts:
+// go test ./backends/codex -run Conformance -record $PWD/test/testdata/codex
+var recordTo = flag.String("record", "", "record what goes between backend and agent into this folder")
+
 var update = flag.Bool("update", false, "write the golden files and the table anew")
 
 // TestMain is also the program that stands in for codex: see fake_test.go.

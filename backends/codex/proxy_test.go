@@ -26,6 +26,7 @@ func proxy() int {
 		fmt.Fprintln(os.Stderr, "proxy:", err)
 		return 99
 	}
+	rec := openRecord()
 	var deaf sync.Mutex // held while nothing is read
 	go func() {         // ends with the process
 		defer in.Close() //nolint:errcheck // the end
@@ -35,6 +36,7 @@ func proxy() int {
 			n, err := os.Stdin.Read(buf)
 			deaf.Unlock()
 			if n > 0 {
+				rec.write("in", buf[:n])
 				if _, err := in.Write(buf[:n]); err != nil {
 					return
 				}
@@ -44,19 +46,20 @@ func proxy() int {
 			}
 		}
 	}()
-	pass(out, backendtest.Noise(os.Getenv("TEST_NOISE")), &deaf)
+	pass(out, rec, backendtest.Noise(os.Getenv("TEST_NOISE")), &deaf)
 	if err := cmd.Wait(); err != nil {
 		return 1
 	}
 	return 0
 }
 
-func pass(out io.Reader, noise backendtest.Noise, deaf *sync.Mutex) {
+func pass(out io.Reader, rec *record, noise backendtest.Noise, deaf *sync.Mutex) {
 	r := bufio.NewReaderSize(out, 1<<16)
 	done := false
 	for {
 		line, err := r.ReadBytes('\n')
 		if len(line) > 0 {
+			rec.write("out", line)
 			_, _ = os.Stdout.Write(line)
 		}
 		switch {
@@ -95,4 +98,42 @@ func makeNoise(n backendtest.Noise) {
 		fmt.Println(`{"method":"tomorrow/asks","id":"a-word","params":{"threadId":"nobody"}}`)
 		fmt.Println(`{"id":999999,"result":{}}`)
 	}
+}
+
+// record keeps what goes to and fro, a line of JSON for each line of it.
+type record struct {
+	mu   sync.Mutex
+	f    *os.File // nil: nothing is kept
+	half bytes.Buffer
+}
+
+func openRecord() *record {
+	path := os.Getenv("TEST_RECORD")
+	if path == "" {
+		return &record{}
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "record:", err)
+	}
+	return &record{f: f}
+}
+
+func (r *record) write(dir string, b []byte) {
+	if r.f == nil || bytes.Contains(b, []byte("supportedReasoningEfforts")) { // the catalog of models is long
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if dir == "in" { // in pieces
+		r.half.Write(b)
+		for {
+			i := bytes.IndexByte(r.half.Bytes(), '\n')
+			if i < 0 {
+				return
+			}
+			fmt.Fprintf(r.f, "{\"dir\":\"in\",\"line\":%s}\n", bytes.TrimSpace(r.half.Next(i+1)))
+		}
+	}
+	fmt.Fprintf(r.f, "{\"dir\":%q,\"line\":%s}\n", dir, bytes.TrimSpace(b))
 }

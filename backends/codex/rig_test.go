@@ -49,7 +49,7 @@ func newBench(t testing.TB) *bench {
 		t.Fatal(err)
 	}
 	script := fmt.Sprintf("#!/bin/sh\n[ -n \"$TEST_PIDS\" ] && echo $$ >> \"$TEST_PIDS\"\n"+
-		"[ -n \"$TEST_NOISE\" ] && exec %q \"$@\"\nexec %q \"$@\"\n", self, b.codex)
+		"[ -n \"$TEST_NOISE$TEST_RECORD\" ] && exec %q \"$@\"\nexec %q \"$@\"\n", self, b.codex)
 	if err := os.WriteFile(b.wrapper, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +104,9 @@ func (b *bench) seat(t testing.TB) *seat {
 // of gives the seat what a case wants of its codex: noise on its stdout, a
 // model that is not there.
 func (s *seat) of(c backendtest.Case) *seat {
+	if recorded(c.Name) {
+		s.record(*recordTo, c.Name)
+	}
 	for _, turn := range c.Turns {
 		for _, step := range turn.Steps {
 			if step.Noise != "" {
@@ -115,6 +118,16 @@ func (s *seat) of(c backendtest.Case) *seat {
 		s.base = "http://127.0.0.1:9/v1"
 	}
 	return s
+}
+
+// record keeps what goes between the backend and codex in a file of the case's name.
+func (s *seat) record(dir, name string) {
+	if dir == "" {
+		return
+	}
+	path := filepath.Join(dir, name+".jsonl")
+	_ = os.Remove(path)
+	s.env["TEST_RECORD"], s.env["TEST_REAL"], s.env["CODEX_TEST_ROLE"] = path, s.b.codex, "proxy"
 }
 
 // Config implements backendtest.Seat.

@@ -55,18 +55,41 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	if foreign != "" {
 		h.Emit(status(events.StateNotice, "the model "+foreign+" is not one of Codex's; using "+orElse(model, "its default")))
 	}
-	t := newTurn(ctx, c, s, h, ts, &in.Set)
-	t.tr.model = orElse(model, c.model)
-	c.attach(t)
 	c.effort = effort
-	t.send(turnParams{
-		ThreadID: c.thread, Input: content, Model: orElse(model, c.model), Effort: effort, Summary: orElse(o.ReasoningSummary, "auto"), Schema: in.Set.Schema,
-	})
+	p := turnParams{
+		ThreadID: c.thread, Input: content, Model: orElse(model, c.model), Effort: effort,
+		Summary: orElse(o.ReasoningSummary, "auto"), Schema: in.Set.Schema,
+	}
+	t := newTurn(ctx, c, s, h, ts, &in.Set)
+	t.tr.model = p.Model
+	for n := 1; ; n++ {
+		more := c.round(ctx, s, t, p, n == maxRounds)
+		if len(more) == 0 {
+			return c.conclude(ctx, s, t)
+		}
+		p.Input = more
+		t = t.after(newTurn(ctx, c, s, h, ts, &in.Set))
+	}
+}
+
+// maxRounds is how often a run goes on because something in the background
+// has ended.
+const maxRounds = 20
+
+// round is one turn of codex's, and what is left of it. It returns what the
+// model is to be told then: how the work ended that the run has waited for.
+func (c *conversation) round(ctx context.Context, s *server, t *turn, p turnParams, last bool) []userInput {
+	c.attach(t)
+	t.send(p)
 	c.await(ctx, s, t)
 	t.settle()
-	c.rest(ctx, s, t)
+	more := c.rest(ctx, s, t)
+	if last || ctx.Err() != nil {
+		more = nil
+	}
 	c.attach(nil)
-	return c.conclude(ctx, s, t)
+	t.finish(len(more) == 0)
+	return more
 }
 
 func (c *conversation) attach(t *turn) {
@@ -121,21 +144,24 @@ func (c *conversation) abandon(s *server) {
 	<-s.gone()
 }
 
-// rest ends what still runs when the turn is over, or waits for it.
-func (c *conversation) rest(ctx context.Context, s *server, t *turn) {
+// rest ends what still runs when the turn is over, or waits for it; then it
+// returns what the model is to be told of it.
+func (c *conversation) rest(ctx context.Context, s *server, t *turn) (more []userInput) {
 	select {
 	case <-t.over:
 	default:
-		return // there is no process, or none that listens
+		return nil // there is no process, or none that listens
 	}
 	if t.background == backends.BackgroundWait && t.completed() && ctx.Err() == nil {
 		limit := time.NewTimer(waitLimit)
 		defer limit.Stop()
 		select {
 		case <-t.calm:
+			more = t.late()
 		case <-s.gone():
 		case <-limit.C:
 		case <-ctx.Done():
+		case <-c.done:
 		}
 	}
 	cut := !t.completed() || ctx.Err() != nil
@@ -145,6 +171,7 @@ func (c *conversation) rest(ctx context.Context, s *server, t *turn) {
 	if cut {
 		c.sweep(s)
 	}
+	return more
 }
 
 // endBackground ends shells and sub-agents, and hears of their end.
@@ -164,7 +191,6 @@ func (c *conversation) endBackground(s *server, t *turn) {
 
 // conclude is what the turn came to.
 func (c *conversation) conclude(ctx context.Context, s *server, t *turn) (backends.Outcome, error) {
-	t.finish()
 	switch {
 	case ctx.Err() != nil:
 		return backends.Outcome{}, canceledOr(ctx, nil)

@@ -2,6 +2,7 @@ package codex
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -31,6 +32,8 @@ type translator struct {
 	model    string
 	retrying bool
 	typings  int
+	over     bool     // the turn is
+	late     []string // what ended after it, in words for the model
 }
 
 type call struct {
@@ -98,7 +101,10 @@ func (t *translator) working() {
 
 // started: whatever begins ends what was open before it.
 func (t *translator) started(it *item) bool {
-	if t.open == nil || t.open.item != it.ID {
+	switch {
+	case t.open != nil && !t.open.whole && it.Type == "userMessage":
+		t.takeBack("the agent was given more to think of") // a steer; it begins anew
+	case t.open == nil || t.open.item != it.ID:
 		t.next()
 	}
 	switch it.Type {
@@ -113,7 +119,7 @@ func (t *translator) started(it *item) bool {
 	case itemImageView:
 		t.begin(it.ID, toolView, object("path", it.Path))
 	case itemCollab:
-		t.begin(it.ID, snake(it.Tool), collabInput(it))
+		t.begin(it.ID, collabName(it.Tool), collabInput(it))
 	case itemCompaction:
 		t.emit(events.Status{State: events.StateCompacting})
 		t.retrying = true // the next sign of work says so
@@ -209,7 +215,26 @@ func (t *translator) complete(id string, e events.ToolComplete) {
 	if e.Result == "" {
 		e.Result = c.out.String()
 	}
+	if t.over && c.runs {
+		t.late = append(t.late, c.ended(e))
+	}
 	t.emit(e)
+}
+
+// maxTold bounds the output that a model is told of by us.
+const maxTold = 4000
+
+// ended tells the model how a call ended that ran in the background.
+func (c *call) ended(e events.ToolComplete) string {
+	how := "was ended"
+	if e.ExitCode != nil {
+		how = fmt.Sprintf("has ended with exit code %d", *e.ExitCode)
+	}
+	out := e.Result
+	if len(out) > maxTold {
+		out = "…" + strings.ToValidUTF8(out[len(out)-maxTold:], "")
+	}
+	return fmt.Sprintf("[host] This command, which ran in the background, %s: %s\nIts output:\n%s", how, c.input, out)
 }
 
 // running is how many calls may go on when the turn is over.

@@ -38,6 +38,7 @@ type turn struct {
 	begun    bool
 	ended    bool
 	quiet    bool // calm is closed
+	settled  bool // nothing is asked of the host any more
 	finished bool // the run has returned, or is about to
 	emitted  int
 
@@ -210,7 +211,7 @@ func (t *turn) failing(n *notification) {
 	switch _, httpStatus := n.Error.kind(); {
 	case hopeless(httpStatus), e.RetryAfter > patience:
 		t.doomLocked(e) // it would be asked for again and again, or after too long
-	case httpStatus == http.StatusTooManyRequests:
+	case httpStatus == http.StatusTooManyRequests && !t.settled:
 		t.answers.Go(func() { t.untilWhen(e) }) // ends after logLimit, or with the turn
 	}
 }
@@ -258,15 +259,19 @@ func (t *turn) completedLocked(n *notification) {
 	info := n.Turn
 	t.result = &info
 	finish, err := t.reasonLocked()
-	if t.limit != "" || t.doom != nil {
-		finish = ""
+	if t.limit != "" || t.doom != nil || t.waits() {
+		finish = "" // it is not the last message
 	}
+	t.tr.over = true
 	if err != nil && info.Status == "failed" && t.tr.open != nil && !t.tr.open.whole {
 		t.tr.takeBack("the model's stream was cut") // it stands in nobody's memory
 	}
 	t.tr.finish(finish, err != nil)
 	t.overLocked()
 }
+
+// waits reports whether the run goes on when what is in the background has ended.
+func (t *turn) waits() bool { return t.background == backends.BackgroundWait && t.tr.running() > 0 }
 
 func (t *turn) overLocked() {
 	if !t.ended {
@@ -321,8 +326,9 @@ func (t *turn) interruptLocked() {
 	})
 }
 
-// finish closes what is open. Nothing is emitted by the turn afterwards.
-func (t *turn) finish() {
+// finish closes what is open. Nothing is emitted by the turn afterwards; the
+// usage is told by the last turn of a run.
+func (t *turn) finish(last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.result == nil {
@@ -332,7 +338,7 @@ func (t *turn) finish() {
 		a.finish(t)
 	}
 	t.tr.closeCalls()
-	if t.result != nil || t.tally.used() {
+	if last && (t.result != nil || t.tally.used()) {
 		t.emit(t.tally.usage(t.tr.model))
 	}
 	t.finished = true
@@ -364,14 +370,20 @@ func (t *turn) reasonLocked() (string, error) {
 
 // settle ends what the turn has asked of the host and waits for it.
 func (t *turn) settle() {
+	t.mu.Lock()
+	t.settled = true
+	t.mu.Unlock()
 	t.end()
 	t.answers.Wait()
 }
 
 // ask asks the host and gives its answer to then, on a goroutine that ends
 // with the request. The answer of one that was canceled with its turn is
-// nobody's.
+// nobody's; nor is anything that is asked after its end.
 func (t *turn) ask(r events.Request, then func(events.Answer)) {
+	if t.settled {
+		return
+	}
 	pending := t.h.Request(t.ctx, r)
 	t.answers.Go(func() { // ends when the host answers, or the turn ends
 		a, _ := pending.Wait()
@@ -401,4 +413,23 @@ func attempt(message string) int {
 		}
 	}
 	return n
+}
+
+// after makes next the turn that goes on with the run.
+func (t *turn) after(next *turn) *turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next.tally, next.turns = t.tally, t.turns
+	next.tr.n, next.tr.model = t.tr.n, t.tr.model
+	return next
+}
+
+// late is what the model is to be told of what ended after its turn.
+func (t *turn) late() (out []userInput) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, text := range t.tr.late {
+		out = append(out, textInput(text))
+	}
+	return out
 }

@@ -231,7 +231,8 @@ func (s *Script) work(step backendtest.Step) bool {
 		s.unasked = true
 		s.say(modelstub.Custom("apply_patch", patch(*step.Change)))
 	case step.Background != nil && step.Background.Done:
-		return true // the same model is asked again, by the host
+		s.flush() // the model is asked again
+		return true
 	case step.Background != nil:
 		s.unasked = true
 		s.say(modelstub.Tool("exec_command", map[string]any{"cmd": step.Background.Command, "yield_time_ms": 250}))

@@ -1,0 +1,143 @@
+package codex_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"innerd/backends/codex"
+	"innerd/events"
+)
+
+const transcripts = "../../test/testdata/codex"
+
+// recorded reports whether a case's transcript is kept: those that are long,
+// or have two conversations, are not.
+func recorded(name string) bool {
+	return !slices.Contains([]string{
+		"long-text", "big-results-and-output", "two-conversations", "call-1-mib", "calls-8-parallel", "call-2-s", "deaf-agent",
+		"line-64-mib", "line-not-json", "line-unknown-event", "prompt-with-image", "no-login",
+	}, name)
+}
+
+// printed is what codex wrote to stdout in a recorded transcript.
+func printed(t testing.TB, file string) [][]byte {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines [][]byte
+	r := bufio.NewReader(bytes.NewReader(raw))
+	for {
+		b, err := r.ReadBytes('\n')
+		if len(bytes.TrimSpace(b)) > 0 {
+			var e struct {
+				Dir  string          `json:"dir"`
+				Line json.RawMessage `json:"line"`
+			}
+			if err := json.Unmarshal(b, &e); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if e.Dir == "out" {
+				lines = append(lines, e.Line)
+			}
+		}
+		if err != nil {
+			return lines
+		}
+	}
+}
+
+// TestGolden translates every recorded transcript of the real CLI.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(transcripts, "*.jsonl"))
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d transcripts, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
+		t.Run(name, func(t *testing.T) {
+			got := translate(t, printed(t, file))
+			golden := filepath.Join("testdata", "golden", name+".txt")
+			if *update {
+				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// translate gives an event per line, and how each turn ended.
+func translate(t testing.TB, lines [][]byte) string {
+	t.Helper()
+	var out strings.Builder
+	open := ""
+	codex.Translate(lines, func(d events.Data) {
+		open = checkOrder(t, open, d)
+		b, err := events.AppendLine(nil, 0, 0, d)
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(&out, "%s\n", b)
+	}, func(r events.Request) { fmt.Fprintf(&out, "request: %s %s %s\n", r.Kind, r.Tool, r.Input) },
+		func(reason string, err error) { fmt.Fprintf(&out, "end: %s %v\n", reason, err) })
+	if open != "" {
+		t.Errorf("%s is still open at the end", open)
+	}
+	return out.String()
+}
+
+// checkOrder holds the stream to its rules: one thing open at a time, each
+// closed or taken back.
+func checkOrder(t testing.TB, open string, d events.Data) string {
+	t.Helper()
+	begin := func(id string) string {
+		if open != "" && open != id {
+			t.Errorf("%s begins while %s is open", id, open)
+		}
+		return id
+	}
+	end := func(id string) string {
+		if open != id {
+			t.Errorf("%s ends while %q is open", id, open)
+		}
+		return ""
+	}
+	switch e := d.(type) {
+	case events.MessageDelta:
+		return begin(e.MessageID)
+	case events.ReasoningDelta:
+		return begin(e.ReasoningID)
+	case events.Message:
+		return end(e.MessageID)
+	case events.Reasoning:
+		return end(e.ReasoningID)
+	case events.Discarded:
+		return end(e.MessageID + e.ReasoningID)
+	case events.ToolCall:
+		if open != "" {
+			t.Errorf("a call while %s is open", open)
+		}
+	}
+	return open
+}
