@@ -19,10 +19,21 @@ import (
 	"innerd/runs/history"
 )
 
-// specOf is the run that a request asks for. body is the request as it came.
-func specOf(req *api.Request, body []byte) (runs.Spec, error) {
+// decodeSpec reads the body of /message:* and makes the run that it asks for.
+func decodeSpec(body []byte) (*api.Request, runs.Spec, error) {
+	h := api.NewHollow(body)
+	req, err := h.Decode()
+	if err != nil {
+		return nil, runs.Spec{}, badBody(err)
+	}
+	spec, err := specOf(req, h)
+	return req, spec, err
+}
+
+// specOf is the run that a request asks for. h is the request as it came.
+func specOf(req *api.Request, h *api.Hollow) (runs.Spec, error) {
 	m := &req.Metadata
-	stored, hash, err := redact(body, m.TaskID != "")
+	stored, hash, err := redact(h, m.TaskID != "")
 	if err != nil {
 		return runs.Spec{}, err
 	}
@@ -198,14 +209,14 @@ func base64Of(s, kind string) string {
 // the values of env, and, where asked for, the hash by which a repeated request
 // is known. Credentials do not count in it: a host that comes back may have
 // new ones.
-func redact(body []byte, hashed bool) (stored json.RawMessage, hash string, err error) {
+func redact(h *api.Hollow, hashed bool) (stored json.RawMessage, hash string, err error) {
 	var top map[string]json.RawMessage
-	if err := json.Unmarshal(body, &top); err != nil {
+	if err := json.Unmarshal(h.Body(), &top); err != nil {
 		return nil, "", &bodyError{err}
 	}
 	inMetadata(top, "credentials", func(json.RawMessage) json.RawMessage { return nil })
 	if hashed {
-		hash = hashOf(top)
+		hash = hashOf(h.Name(must(json.Marshal(top))))
 	}
 	inMetadata(top, "env", func(v json.RawMessage) json.RawMessage {
 		var env map[string]json.RawMessage
@@ -217,7 +228,7 @@ func redact(body []byte, hashed bool) (stored json.RawMessage, hash string, err 
 		}
 		return must(json.Marshal(env))
 	})
-	return must(json.Marshal(top)), hash, nil
+	return h.Fill(must(json.Marshal(top))), hash, nil
 }
 
 // inMetadata replaces a field of a request's metadata.
@@ -247,8 +258,7 @@ func replaceFold(o map[string]json.RawMessage, key string, f func(json.RawMessag
 }
 
 // hashOf does not depend on the order of names or on white space.
-func hashOf(v any) string {
-	raw := must(json.Marshal(v))
+func hashOf(raw []byte) string {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var tree any

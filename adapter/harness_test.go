@@ -25,7 +25,7 @@ type server struct {
 	key     string
 }
 
-func serve(t *testing.T, change func(*adapter.Options)) *server {
+func serve(t testing.TB, change func(*adapter.Options)) *server {
 	t.Helper()
 	f := newFake(t)
 	opt := adapter.Options{Runs: f, Open: true, Version: "test", Logger: slog.New(slog.DiscardHandler)}
@@ -48,7 +48,7 @@ func serve(t *testing.T, change func(*adapter.Options)) *server {
 	return s
 }
 
-func (s *server) request(t *testing.T, method, path, body string, header ...string) *http.Request {
+func (s *server) request(t testing.TB, method, path, body string, header ...string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *server) request(t *testing.T, method, path, body string, header ...stri
 	return req
 }
 
-func (s *server) do(t *testing.T, method, path, body string, header ...string) *http.Response {
+func (s *server) do(t testing.TB, method, path, body string, header ...string) *http.Response {
 	t.Helper()
 	res, err := s.Client().Do(s.request(t, method, path, body, header...))
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *server) do(t *testing.T, method, path, body string, header ...string) *
 }
 
 // call does a request and reads the whole answer.
-func (s *server) call(t *testing.T, method, path, body string, header ...string) (int, string) {
+func (s *server) call(t testing.TB, method, path, body string, header ...string) (int, string) {
 	t.Helper()
 	res := s.do(t, method, path, body, header...)
 	data, err := io.ReadAll(res.Body)
@@ -88,7 +88,7 @@ func (s *server) call(t *testing.T, method, path, body string, header ...string)
 }
 
 // fails asserts an error answer: status, error_type, and words in detail.
-func (s *server) fails(t *testing.T, method, path, body string, status int, errorType, words string, header ...string) {
+func (s *server) fails(t testing.TB, method, path, body string, status int, errorType, words string, header ...string) {
 	t.Helper()
 	res := s.do(t, method, path, body, header...)
 	data, _ := io.ReadAll(res.Body)
@@ -110,7 +110,7 @@ func (s *server) fails(t *testing.T, method, path, body string, status int, erro
 
 // reader reads a stream's frames.
 type reader struct {
-	t    *testing.T
+	t    testing.TB
 	body *bufio.Reader
 	res  *http.Response
 }
@@ -121,7 +121,7 @@ type frame struct {
 	typ  string
 }
 
-func (s *server) stream(t *testing.T, method, path, body string, header ...string) *reader {
+func (s *server) stream(t testing.TB, method, path, body string, header ...string) *reader {
 	t.Helper()
 	res := s.do(t, method, path, body, header...)
 	if res.StatusCode != http.StatusOK {
@@ -200,7 +200,7 @@ func types(list []frame) string {
 }
 
 // journalFrames is the log as its frames should look.
-func journalFrames(t *testing.T, log *journal.Log) []byte {
+func journalFrames(t testing.TB, log *journal.Log) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	c, err := log.Follow(0, nil)

@@ -20,7 +20,7 @@ import (
 )
 
 // real is a server over the real domain with the simulated agent.
-func real(t *testing.T) *server {
+func real(t testing.TB) *server {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := journal.Open(t.TempDir(), &journal.Options{Logger: quiet})

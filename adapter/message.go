@@ -51,11 +51,7 @@ func (s *Server) startRun(c *gin.Context) (Run, bool, *api.Request, error) {
 	if err != nil {
 		return nil, false, nil, err
 	}
-	req, err := api.DecodeRequest(body)
-	if err != nil {
-		return nil, false, nil, badBody(err)
-	}
-	spec, err := specOf(req, body)
+	req, spec, err := decodeSpec(body)
 	if err != nil {
 		return nil, false, nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -387,20 +386,32 @@ func (m *Manager) session(l *live) toolbridge.SessionConfig {
 }
 
 // requestRecord is request.json: what was asked, without secrets. The texts of
-// user and assistant stand in it once more, as a task shows them.
+// user and assistant stand in it once more, as a task shows them. It is a
+// storedRequest, made by hand: a request may be large.
 func requestRecord(spec Spec) json.RawMessage {
-	rec := storedRequest{ContextID: spec.ContextID}
+	size := 100 + len(spec.ContextID) + len(spec.Request)
 	for _, msg := range spec.Messages {
-		if msg.Role == "user" || msg.Role == "assistant" {
-			rec.History = append(rec.History, HistoryEntry{Role: msg.Role, Content: msg.Text})
+		size += len(msg.Text) + len(msg.Text)/32 + 40
+	}
+	out := append(make([]byte, 0, size), `{"context_id":`...)
+	out = appendText(out, spec.ContextID)
+	between := `,"history":[`
+	for _, msg := range spec.Messages {
+		if msg.Role != "user" && msg.Role != "assistant" {
+			continue
 		}
+		out = append(out, between...)
+		out = append(out, `{"role":"`+msg.Role+`","content":`...)
+		out = append(appendText(out, msg.Text), '}')
+		between = ","
 	}
-	data, err := json.Marshal(rec)
-	if err != nil || len(spec.Request) == 0 {
-		return data
+	if between == "," {
+		out = append(out, ']')
 	}
-	// By hand: json.Marshal would look through all of a large request again.
-	return slices.Concat(data[:len(data)-1], []byte(`,"request":`), spec.Request, []byte("}"))
+	if len(spec.Request) > 0 {
+		out = append(append(out, `,"request":`...), spec.Request...)
+	}
+	return append(out, '}')
 }
 
 type storedRequest struct {

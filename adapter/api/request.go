@@ -19,18 +19,23 @@ type Request struct {
 // DecodeRequest reads the body of /message:*. A fault is a *FieldError, or the
 // error of a body that is not JSON.
 func DecodeRequest(body []byte) (*Request, error) {
-	if len(body) == 0 {
-		return nil, fmt.Errorf("the body is empty")
-	}
-	r := &Request{}
-	if err := r.UnmarshalJSON(body); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return NewHollow(body).Decode()
 }
 
 // UnmarshalJSON reads a request as DecodeRequest does.
 func (r *Request) UnmarshalJSON(body []byte) error {
+	got, err := DecodeRequest(body)
+	if err != nil {
+		return err
+	}
+	*r = *got
+	return nil
+}
+
+func (r *Request) decode(body []byte) error {
+	if len(body) == 0 {
+		return fmt.Errorf("the body is empty")
+	}
 	if err := tooMany("body", body); err != nil {
 		return err
 	}
