@@ -49,7 +49,11 @@ func (p *process) hook(r *rpc.Request) {
 	switch h.Type {
 	case "preToolUse":
 		d := hookDecision{"ask", "The host of this agent decides on every use of a tool."}
-		if c != nil && c.hosts(h.Input.ToolName) {
+		switch t := c.currentOf(); {
+		case t == nil: // a sub-agent's session: the request that follows says whose
+		case h.Input.ToolName == toolAsk && !t.interactive && !t.hosts(toolAsk):
+			d = hookDecision{"deny", noUser}
+		case t.silent(h.Input.ToolName):
 			d.Decision = "allow"
 		}
 		_ = r.Respond(hookAnswer{&d}) // fails if copilot is gone
@@ -63,10 +67,12 @@ func (p *process) hook(r *rpc.Request) {
 	}
 }
 
-// hosts reports whether a tool is the host's, or asks the user by itself.
-func (c *conversation) hosts(tool string) bool {
-	t := c.current()
-	return t != nil && t.silent(tool)
+// currentOf is the turn of a conversation that may be none.
+func (c *conversation) currentOf() *turn {
+	if c == nil {
+		return nil
+	}
+	return c.current()
 }
 
 // permission asks the host whether one of copilot's own tools may run.
@@ -83,7 +89,11 @@ func (t *turn) permission(e *event) {
 		}
 		input, _ = json.Marshal(map[string]string{"kind": q.Kind})
 	}
-	if t.silent(tool) {
+	switch {
+	case tool == toolAsk && !t.interactive && !t.hosts(toolAsk):
+		answer(decision{Kind: "reject", Feedback: noUser})
+		return
+	case t.silent(tool):
 		answer(decision{Kind: "approve-once"})
 		return
 	}

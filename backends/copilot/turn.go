@@ -69,11 +69,14 @@ func (t *turn) emit(d events.Data) {
 // alive says that the agent lives.
 func (t *turn) alive() { t.h.Emit(events.Event{}) }
 
-// silent reports whether a tool's calls are told to the host in another way.
-func (t *turn) silent(tool string) bool {
-	_, host := t.tools.host(tool)
-	return host || tool == toolAsk && t.interactive
+// hosts reports whether a tool is the host's.
+func (t *turn) hosts(tool string) bool {
+	_, ok := t.tools.host(tool)
+	return ok
 }
+
+// silent reports whether a tool's calls are told to the host in another way.
+func (t *turn) silent(tool string) bool { return t.hosts(tool) || tool == toolAsk }
 
 // locked runs f as the reader does, unless the turn has ended.
 func (t *turn) locked(f func()) {

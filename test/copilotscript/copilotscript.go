@@ -151,7 +151,11 @@ func (s *Script) flush() {
 	if s.usage != nil {
 		t = t.Uses(*s.usage)
 	}
-	if s.finish != "" {
+	switch s.finish {
+	case "":
+	case backends.ReasonRefusal: // what the API itself calls a refusal, copilot does not show
+		t = t.Stops("content_filter")
+	default:
 		t = t.Stops(s.finish)
 	}
 	s.add(t)
