@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -37,6 +38,10 @@ func (p *player) ready(name string) bool {
 	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
 	defer cancel()
 	conv, err := p.shared.backend.Open(ctx, cfg)
+	var failed *backends.Error
+	if p.loggedOut && errors.As(err, &failed) && failed.Type == events.ErrAuth {
+		return false // as good as a turn that ends so
+	}
 	if err != nil {
 		p.t.Errorf("%s: Open with session %q: %v", name, cfg.Session.ID, err)
 		return false
