@@ -65,7 +65,7 @@ func (m *Manager) beginCompaction(c *conversation) (*compaction, error) {
 		return nil, ErrDraining
 	case c.busyLocked():
 		return nil, ErrRunning
-	case c.stored().Session.Zero():
+	case !c.began.Load():
 		return nil, fmt.Errorf("%w: the agent of this conversation knows nothing yet", ErrConflict)
 	}
 	ctx, cancel := context.WithCancelCause(m.ctx)
@@ -130,7 +130,7 @@ func (m *Manager) warmed(ctx context.Context, c *conversation) (backends.Convers
 	if agent != nil && alive(agent) {
 		return agent, nil, nil
 	}
-	st := c.stored()
+	st := c.stored(m.store)
 	if info, err := os.Stat(st.Dir); err != nil || !info.IsDir() {
 		return nil, nil, fmt.Errorf("%w: the conversation's directory %s is gone", ErrConflict, st.Dir)
 	}

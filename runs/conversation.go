@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"innerd/backends"
@@ -52,8 +53,11 @@ type conversation struct {
 	opened string                // what the agent was opened with
 	gone   chan struct{}         // closed when the agent that was taken away last is gone; nil: there was none
 
-	save  sync.Mutex // guards the stored part below, and its order on disk
-	state storedConversation
+	began atomic.Bool // the agent has a session
+
+	save    sync.Mutex          // guards what follows, and its order on disk
+	state   *storedConversation // nil: it is in its file
+	unsaved bool                // the file is older than state
 }
 
 // storedConversation is STATE/conversations/<id>/state.json.
@@ -81,35 +85,68 @@ func (c *conversation) file() string { return "conversations/" + c.id + "/state.
 // update changes the stored part and writes it; it is durable when update
 // returns. A run's own conversation is not stored.
 func (c *conversation) update(store *journal.Store, change func(*storedConversation)) error {
-	return c.write(store.WriteFile, change)
+	return c.write(store, store.WriteFile, change)
 }
 
 // note is update for what the end of the turn will write again: it outlives
 // this process, and may not outlive the machine. A sync here would be the
 // larger part of what a warm turn waits for.
 func (c *conversation) note(store *journal.Store, change func(*storedConversation)) error {
-	return c.write(store.PutFile, change)
+	return c.write(store, store.PutFile, change)
 }
 
-func (c *conversation) write(to func(string, []byte) error, change func(*storedConversation)) error {
+func (c *conversation) write(store *journal.Store, to func(string, []byte) error, change func(*storedConversation)) error {
 	c.save.Lock()
 	defer c.save.Unlock()
-	change(&c.state)
+	st := c.loadLocked(store)
+	change(st)
+	c.began.Store(!st.Session.Zero())
 	if c.contextID == "" {
 		return nil
 	}
-	data, err := json.Marshal(c.state)
+	data, err := json.Marshal(st)
+	if err == nil {
+		err = to(c.file(), data)
+	}
+	c.unsaved = err != nil
 	if err != nil {
 		return fmt.Errorf("runs: conversation %s: %w", c.id, err)
 	}
-	return to(c.file(), data)
+	return nil
 }
 
 // stored is a copy of the stored part.
-func (c *conversation) stored() storedConversation {
+func (c *conversation) stored(store *journal.Store) storedConversation {
 	c.save.Lock()
 	defer c.save.Unlock()
+	return *c.loadLocked(store)
+}
+
+// loadLocked gives the stored part, from its file where it was put away. A file
+// that is gone is a conversation that begins anew.
+func (c *conversation) loadLocked(store *journal.Store) *storedConversation {
+	if c.state != nil {
+		return c.state
+	}
+	c.state = &storedConversation{}
+	raw, err := store.ReadFile(c.file())
+	if err != nil || json.Unmarshal(raw, c.state) != nil || c.state.ID != c.id {
+		*c.state = storedConversation{ID: c.id, Owner: c.owner, ContextID: c.contextID, Backend: c.backend.Name()}
+	}
 	return c.state
+}
+
+// putAway leaves the stored part to its file: with its record of everything
+// that was said it is the larger part of a conversation, and most are never
+// used again. One that is just being written stays.
+func (c *conversation) putAway() {
+	if !c.save.TryLock() {
+		return // the caller holds the manager's lock, and does not wait for a disk
+	}
+	defer c.save.Unlock()
+	if c.contextID != "" && !c.unsaved {
+		c.state = nil
+	}
 }
 
 // busyLocked reports whether a run or a compaction has the conversation, or is

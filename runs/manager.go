@@ -52,6 +52,8 @@ type Limits struct {
 	Queue       int                      // runs that wait in one conversation
 	DetachGrace time.Duration            // without readers
 	Input       time.Duration            // of a question
+
+	conversations int // kept at all
 }
 
 // DefaultLimits is what zero values of Limits mean.
@@ -61,7 +63,7 @@ func DefaultLimits() Limits {
 		Stall: map[string]time.Duration{"": 600 * time.Second},
 		Grace: 3 * time.Second, Open: 30 * time.Second, Idle: 15 * time.Minute,
 		Warm: 4, Spawns: runtime.NumCPU(), Queue: 16,
-		DetachGrace: 10 * time.Second, Input: 300 * time.Second,
+		DetachGrace: 10 * time.Second, Input: 300 * time.Second, conversations: maxConversations,
 	}
 }
 
@@ -135,7 +137,7 @@ func withDefaults(l Limits) Limits {
 			*p.v = *p.d
 		}
 	}
-	for _, p := range []struct{ v, d *int }{{&l.Warm, &d.Warm}, {&l.Spawns, &d.Spawns}, {&l.Queue, &d.Queue}} {
+	for _, p := range []struct{ v, d *int }{{&l.Warm, &d.Warm}, {&l.Spawns, &d.Spawns}, {&l.Queue, &d.Queue}, {&l.conversations, &d.conversations}} {
 		if *p.v <= 0 {
 			*p.v = *p.d
 		}

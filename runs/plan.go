@@ -24,7 +24,7 @@ type plan struct {
 // plan decides between going on in the agent's session, telling it more there,
 // and a new session that is told everything.
 func (m *Manager) plan(l *live, hist []history.Message, fresh bool) plan {
-	stored := l.conv.stored()
+	stored := l.conv.stored(m.store)
 	p := plan{session: stored.Session}
 	p.Decision = m.decide(l, stored, hist, fresh)
 	if p.Mode == history.New {

@@ -88,6 +88,7 @@ func (m *Manager) restLocked(c *conversation) {
 		return
 	}
 	if c.agent == nil {
+		c.putAway()
 		return
 	}
 	since := time.Now()
@@ -121,6 +122,9 @@ func (m *Manager) coolLocked(c *conversation) {
 	agent := c.agent
 	c.agent, c.opened = nil, ""
 	delete(m.warm, c)
+	if !c.busyLocked() {
+		c.putAway()
+	}
 	if agent == nil {
 		return
 	}

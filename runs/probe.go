@@ -86,6 +86,10 @@ func (p *prober) ask(ctx context.Context, done chan struct{}) {
 func (m *Manager) background(f func(context.Context)) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.backgroundLocked(f)
+}
+
+func (m *Manager) backgroundLocked(f func(context.Context)) bool {
 	if m.draining {
 		return false
 	}

@@ -60,7 +60,8 @@ func (m *Manager) loadConversation(id string) {
 	for _, u := range st.Record.Units {
 		m.accepted.Store(max(m.accepted.Load(), u.Added)) // the clock goes on where it was
 	}
-	c := &conversation{id: id, owner: st.Owner, contextID: st.ContextID, backend: b, memory: toolbridge.NewMemory(), lastUsed: st.LastUsed, state: st}
+	c := &conversation{id: id, owner: st.Owner, contextID: st.ContextID, backend: b, memory: toolbridge.NewMemory(), lastUsed: st.LastUsed}
+	c.began.Store(!st.Session.Zero())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.conversations[id] = c

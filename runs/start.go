@@ -315,17 +315,18 @@ func (m *Manager) placeLocked(owner string, spec *Spec, b backends.Backend) (*co
 
 func (m *Manager) newConversationLocked(owner, contextID string, b backends.Backend) *conversation {
 	c := &conversation{id: newID(), owner: owner, contextID: contextID, backend: b, memory: toolbridge.NewMemory(), lastUsed: time.Now()}
-	c.state = storedConversation{ID: c.id, Owner: owner, ContextID: contextID, Backend: b.Name()}
+	c.state = &storedConversation{ID: c.id, Owner: owner, ContextID: contextID, Backend: b.Name()}
 	m.conversations[c.id] = c
 	if contextID != "" {
 		m.byKey[c.key()] = c
+		m.boundLocked(c)
 	}
 	return c
 }
 
 // forgetUnusedLocked drops a conversation that never had a run.
 func (m *Manager) forgetUnusedLocked(c *conversation) {
-	if c.busyLocked() || c.agent != nil || !c.stored().Session.Zero() {
+	if c.busyLocked() || c.agent != nil || c.began.Load() {
 		return
 	}
 	delete(m.conversations, c.id)
