@@ -6,12 +6,15 @@ GO      ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 
-.PHONY: build check test agents bench fuzz long race cross tidy-check
+.PHONY: a2a-clients build check test agents bench fuzz long race cross tidy-check
 
 build: ## the release binary, dist/innerd
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o dist/innerd ./cmd/innerd
 
 include image/agents.mk
+
+a2a-clients: ## install the official A2A clients that tests drive innerd with into the user's cache
+	@sh test/a2a/js/install.sh
 
 check: tidy-check cross ## everything but the tests
 	$(GO) vet -tags $(TAGS) ./...
@@ -25,7 +28,7 @@ cross: ## what hosts use builds on their platforms too
 	GOOS=darwin  $(GO) build -tags $(TAGS) -o /dev/null ./host/... ./events ./events/sse ./adapter/api && GOOS=darwin  $(GO) build -tags $(TAGS) -o /dev/null ./cmd/innerd
 	GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./host/... ./events ./events/sse ./adapter/api && GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./cmd/innerd
 
-test: agents ## all tests, as CI runs them; installs the pinned agents first
+test: agents a2a-clients ## all tests, as CI runs them; installs the pinned agents first
 	$(GO) test -race -shuffle=on -timeout 15m -tags $(TAGS) ./...
 
 bench: build ## the numbers of docs/performance.md
@@ -38,5 +41,5 @@ fuzz: ## every fuzz test in turn, FUZZTIME each
 	    echo "== $$pkg $$f"; $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; done
 
-long: agents ## the long forms: 90 s tools, 50 crashes
+long: agents a2a-clients ## the long forms: 90 s tools, 50 crashes
 	INNERD_LONG=1 $(GO) test -race -shuffle=on -timeout 90m -tags $(TAGS) ./...

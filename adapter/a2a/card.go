@@ -154,7 +154,8 @@ func (s *Server) card(ctx context.Context, base, tenant string) (*spec.AgentCard
 	}}
 	if !s.opt.Open {
 		card.SecuritySchemes = map[string]spec.SecurityScheme{"bearer": {HTTPAuth: &spec.HTTPAuthScheme{Scheme: "Bearer", Description: "A key of this server"}}}
-		card.SecurityRequirements = []spec.SecurityRequirement{{Schemes: map[string]spec.Scopes{"bearer": {}}}}
+		// No securityRequirements: the official Go client cannot read a card
+		// that has them as ProtoJSON says, others only read that.
 	}
 	return card, nil
 }

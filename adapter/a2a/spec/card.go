@@ -3,20 +3,19 @@ package spec
 // AgentCard is who an agent is and how to talk to it. Members at their default
 // value are left out: a signature is made over what remains.
 type AgentCard struct {
-	Name                 string                    `json:"name"`
-	Description          string                    `json:"description"`
-	SupportedInterfaces  []AgentInterface          `json:"supportedInterfaces"`
-	Provider             *AgentProvider            `json:"provider,omitempty"`
-	Version              string                    `json:"version"`
-	DocumentationURL     string                    `json:"documentationUrl,omitempty"`
-	Capabilities         AgentCapabilities         `json:"capabilities"`
-	SecuritySchemes      map[string]SecurityScheme `json:"securitySchemes,omitempty"`
-	SecurityRequirements []SecurityRequirement     `json:"securityRequirements,omitempty"`
-	DefaultInputModes    []string                  `json:"defaultInputModes"`
-	DefaultOutputModes   []string                  `json:"defaultOutputModes"`
-	Skills               []AgentSkill              `json:"skills"`
-	Signatures           []CardSignature           `json:"signatures,omitempty"`
-	IconURL              string                    `json:"iconUrl,omitempty"`
+	Name                string                    `json:"name"`
+	Description         string                    `json:"description"`
+	SupportedInterfaces []AgentInterface          `json:"supportedInterfaces"`
+	Provider            *AgentProvider            `json:"provider,omitempty"`
+	Version             string                    `json:"version"`
+	DocumentationURL    string                    `json:"documentationUrl,omitempty"`
+	Capabilities        AgentCapabilities         `json:"capabilities"`
+	SecuritySchemes     map[string]SecurityScheme `json:"securitySchemes,omitempty"`
+	DefaultInputModes   []string                  `json:"defaultInputModes"`
+	DefaultOutputModes  []string                  `json:"defaultOutputModes"`
+	Skills              []AgentSkill              `json:"skills"`
+	Signatures          []CardSignature           `json:"signatures,omitempty"`
+	IconURL             string                    `json:"iconUrl,omitempty"`
 }
 
 // AgentInterface is an address at which the agent answers.
@@ -58,16 +57,6 @@ type SecurityScheme struct {
 type HTTPAuthScheme struct {
 	Description string `json:"description,omitempty"`
 	Scheme      string `json:"scheme"`
-}
-
-// SecurityRequirement names schemes that are asked for together.
-type SecurityRequirement struct {
-	Schemes map[string]Scopes `json:"schemes"`
-}
-
-// Scopes are those of a scheme.
-type Scopes struct {
-	List []string `json:"list,omitempty"`
 }
 
 // AgentSkill is something that the agent can do.
