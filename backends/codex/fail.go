@@ -147,7 +147,9 @@ const incomplete = "Incomplete response returned, reason: "
 func (e *turnError) reason() string {
 	_, why, ok := strings.Cut(e.Message, incomplete)
 	if !ok {
-		return ""
+		if _, why, ok = strings.Cut(e.Details, incomplete); !ok {
+			return ""
+		}
 	}
 	switch strings.TrimSpace(why) {
 	case "max_output_tokens", "max_tokens", "length":

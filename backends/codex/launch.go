@@ -20,6 +20,7 @@ func args() []string {
 		"analytics.enabled=false", "feedback.enabled=false", "check_for_update_on_startup=false",
 		"project_doc_max_bytes=0", "skills={include_instructions=false,bundled={enabled=false}}",
 		"features.plugins=false", "features.apps=false", "features.hooks=false", "features.goals=false",
+		"features.api_key_model_discovery=false", // a request to the provider for its models
 		"features.tool_suggest=false", "features.skill_search=false", "features.image_generation=false",
 		"features.shell_snapshot=false",               // a login shell at each thread's start
 		"features.unbounded_connection_retries=false", // a refused connection is asked for ever otherwise

@@ -29,6 +29,7 @@ type bench struct {
 	wrapper  string // a script that notes its pid and becomes codex
 	children *backends.Children
 	codex    string
+	last     *codex.Backend // that a conversation was opened with
 }
 
 func newBench(t testing.TB) *bench {

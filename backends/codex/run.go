@@ -198,7 +198,7 @@ func (c *conversation) conclude(ctx context.Context, s *server, t *turn) (backen
 		return backends.Outcome{}, t.doom
 	case t.refused != nil:
 		return backends.Outcome{}, c.refused(t.refused)
-	case t.result == nil && c.isClosed():
+	case c.isClosed() && (t.result == nil || t.result.Status == "interrupted"):
 		return backends.Outcome{}, errClosed
 	case t.result == nil:
 		return backends.Outcome{}, c.refused(s.peer.Err())

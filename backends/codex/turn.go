@@ -209,6 +209,9 @@ func (t *turn) failing(n *notification) {
 	e := n.Error.classed()
 	t.tr.retry(e, n.Error)
 	switch _, httpStatus := n.Error.kind(); {
+	case n.Error.reason() != "" && t.limit == "": // it would only be refused again
+		t.limit = n.Error.reason()
+		t.interruptLocked()
 	case hopeless(httpStatus), e.RetryAfter > patience:
 		t.doomLocked(e) // it would be asked for again and again, or after too long
 	case httpStatus == http.StatusTooManyRequests && !t.settled:
