@@ -135,20 +135,13 @@ func (b *Backend) Open(ctx context.Context, cfg backends.Config) (backends.Conve
 	if _, err := b.version(ctx, bin); errors.Is(err, errUnpacking) {
 		return nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: err.Error(), RetryAfter: 10 * time.Second}
 	}
-	l := b.login(cfg.Credential)
-	if !l.usable() {
-		return nil, &backends.Error{Type: events.ErrAuth, Message: whyNoLogin + ". " + hintLogin}
-	}
 	if err := os.MkdirAll(b.home(), 0o700); err != nil {
 		return nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: "copilot's folder can't be made: " + err.Error()}
-	}
-	if err := l.provide(b.home()); err != nil {
-		return nil, &backends.Error{Type: events.ErrAuth, Message: "the login can't be copied: " + err.Error()}
 	}
 	if !cfg.Session.Zero() && !b.stored(cfg.Session.ID) {
 		return nil, fmt.Errorf("session %q: %w", cfg.Session.ID, backends.ErrNoSession)
 	}
-	return newConversation(b, cfg, bin, l), nil
+	return newConversation(b, cfg, bin, b.login(cfg.Credential)), nil
 }
 
 // home is copilot's own folder, its COPILOT_HOME.

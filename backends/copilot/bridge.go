@@ -58,8 +58,8 @@ func (p *process) hook(r *rpc.Request) {
 		}
 		_ = r.Respond(hookAnswer{&d}) // fails if copilot is gone
 	case "postToolUse", "postToolUseFailure":
-		if c != nil && c.lastCall(r) {
-			return // answered when the turn was stopped
+		if t := c.currentOf(); t != nil {
+			t.lastCall(r)
 		}
 		_ = r.Respond(hookAnswer{})
 	default:

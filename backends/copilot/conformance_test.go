@@ -29,8 +29,7 @@ func TestConformance(t *testing.T) {
 			backendtest.NeedCost:       "it counts premium requests and knows no money",
 		},
 		Skip: map[string]string{
-			"error-internal":        "no failure of a provider is the server's own: a 500 is worth another try, so it is overloaded",
-			"error-rate-limit-time": "it keeps the provider's time to itself, and gives up where that is long",
+			"error-internal": "no failure of a provider is the server's own: a 500 is worth another try, so it is overloaded",
 		},
 	})
 }

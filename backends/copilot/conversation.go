@@ -132,6 +132,12 @@ func (c *conversation) process(ctx context.Context) (*process, error) {
 	if p != nil {
 		return p, nil
 	}
+	if !c.login.usable() {
+		return nil, &backends.Error{Type: events.ErrAuth, Message: whyNoLogin + ". " + hintLogin}
+	}
+	if err := c.login.provide(c.b.home()); err != nil {
+		return nil, &backends.Error{Type: events.ErrAuth, Message: "the login can't be copied: " + err.Error()}
+	}
 	p, err := c.b.acquire(ctx, launch{bin: c.bin, env: c.cfg.Env, login: &c.login})
 	if err != nil {
 		return nil, err

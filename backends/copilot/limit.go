@@ -9,30 +9,20 @@ import (
 
 // Copilot has no limit of model turns, so it is stopped here: after the last
 // call of the last turn that is allowed, before its result goes to the model.
-// The hook that tells of the call's end is answered when the stop was heard.
+// The hook that tells of the call's end is answered behind the stop.
 
-// lastCall takes the hook that follows a call; true: it answers r later.
-func (c *conversation) lastCall(r *rpc.Request) bool {
-	t := c.current()
-	return t != nil && t.lastCall(r)
-}
-
-func (t *turn) lastCall(r *rpc.Request) bool {
+// lastCall takes the hook that follows a call.
+func (t *turn) lastCall(r *rpc.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.limited || t.ended || t.aborted {
-		return false
+		return
 	}
 	if t.posts++; t.posts < t.calls {
-		return false
+		return
 	}
 	t.completeFrom(r)
-	t.aborted = true
-	t.in.shut()
-	_, err := t.p.peer.Go("session.abort", sessionOnly{t.c.session}, func(json.RawMessage, error) {
-		_ = r.Respond(hookAnswer{}) // fails if copilot is gone
-	})
-	return err == nil
+	t.abortLocked()
 }
 
 // completeFrom tells of the end of the one call that is open: copilot does not

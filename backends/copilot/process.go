@@ -56,7 +56,7 @@ func (b *Backend) start(ctx context.Context, l launch, s *slot) (*process, error
 		Send: func(frame []byte) error { return p.child.Send(frame) },
 	})
 	b.prune()
-	args := []string{"--headless", "--no-auto-update", "--stdio", "--log-level", "error"}
+	args := []string{"--headless", "--no-auto-update", "--stdio", "--log-level", "warning"}
 	if l.login.file == "" {
 		args = append(args, "--no-auto-login")
 	}

@@ -157,11 +157,20 @@ func (c *conversation) verdict(ctx context.Context, p *process, t *turn, over bo
 	case !over:
 		return backends.Outcome{}, processError(p)
 	case t.gaveUp != nil:
-		return backends.Outcome{}, t.tr.error()
+		return backends.Outcome{}, t.failed()
 	case t.tr.err.empty() && t.tr.spoke(), t.tr.err == nil:
 		return backends.Outcome{Reason: t.reason()}, nil
 	}
-	return backends.Outcome{}, t.tr.error()
+	return backends.Outcome{}, t.failed()
+}
+
+// failed is the failure of the turn, with the time that a limit takes.
+func (t *turn) failed() error {
+	err := t.tr.error()
+	if err.Type == events.ErrRateLimit || err.Type == events.ErrOverloaded {
+		err.RetryAfter = t.p.retryAfter(t.tr.failedAt)
+	}
+	return err
 }
 
 // processError is how the process of a run ended.

@@ -80,22 +80,31 @@ func (t *translator) toolComplete(d *data) {
 }
 
 // fileChanges tells of the files that a tool has changed, each with its part
-// of the diff.
+// of the diff. A move is told as a new file and one that is gone, whose diffs
+// name both.
 func (t *translator) fileChanges(edits []fileEdit, diff string) {
 	parts := splitDiff(diff)
+	gone := map[string]bool{}
+	for _, p := range parts {
+		if from, to := p.names(); from != to && from != noFile && to != noFile {
+			gone[from] = true
+		}
+	}
 	for _, f := range edits {
-		if f.Path == "" {
+		change := events.FileChange{Path: f.Path, Kind: changeKind(f.Kind)}
+		path := strings.TrimPrefix(f.Path, "/")
+		if f.Path == "" || change.Kind == "delete" && gone[path] {
 			continue
 		}
-		change := events.FileChange{Path: f.Path, Kind: changeKind(f.Kind)}
 		for _, p := range parts {
-			if len(parts) == 1 || strings.Contains(firstLine(p), strings.TrimPrefix(f.Path, "/")) {
-				change.Diff = p
+			from, to := p.names()
+			if len(parts) == 1 || to == path || from == path {
+				change.Diff = string(p)
+				if from != to && from != noFile && to == path {
+					change.Kind = "move"
+				}
 				break
 			}
-		}
-		if f.To != "" {
-			change.Kind, change.Path = "move", f.To
 		}
 		t.emit(change)
 	}
@@ -111,18 +120,32 @@ func changeKind(kind string) string {
 	return "edit"
 }
 
-const diffBegin = "diff --git "
+const (
+	diffBegin = "diff --git "
+	noFile    = "dev/null"
+)
 
-// splitDiff gives each file's part of a diff, without git's own lines but the
-// first, which names the file.
-func splitDiff(diff string) []string {
-	var out []string
+// fileDiff is one file's part of a diff.
+type fileDiff string
+
+// names are the file's names before and after, without the slash at their
+// beginning.
+func (d fileDiff) names() (from, to string) {
+	line := strings.TrimPrefix(firstLine(string(d)), diffBegin+"a/")
+	from, to, _ = strings.Cut(line, " b/")
+	return from, to
+}
+
+// splitDiff gives each file's part, with the names that other programs expect
+// where there is no file, and without git's line of hashes, which are not.
+func splitDiff(diff string) []fileDiff {
+	var out []fileDiff
 	for _, p := range strings.Split("\n"+diff, "\n"+diffBegin)[1:] {
 		p = strings.Replace(p, "\n--- a/dev/null\n", "\n--- /dev/null\n", 1)
 		p = strings.Replace(p, "\n+++ b/dev/null\n", "\n+++ /dev/null\n", 1)
 		p = strings.Replace(p, "\nindex 0000000..0000000 100644\n", "\n", 1)
 		p = strings.Replace(p, "\nindex 0000000..0000000\n", "\n", 1)
-		out = append(out, diffBegin+strings.TrimSuffix(p, "\n")+"\n")
+		out = append(out, fileDiff(diffBegin+strings.TrimRight(p, "\n")+"\n"))
 	}
 	return out
 }

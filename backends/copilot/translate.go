@@ -27,6 +27,7 @@ type translator struct {
 	turns    int    // model turns of the main agent
 	retrying bool
 	failure  *failure // the last model request that failed
+	failedAt time.Time
 	err      *failure // what session.error said
 }
 
@@ -88,7 +89,7 @@ func (t *translator) main(e *event) {
 	case evMessage:
 		t.message(d)
 	case evCallFailure:
-		t.failure = failureOf(d)
+		t.failure, t.failedAt = failureOf(d), t.now()
 	case evError:
 		t.err = failureOf(d)
 	case evCompactStart:

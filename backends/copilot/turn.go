@@ -200,14 +200,28 @@ func (t *turn) turnStart() {
 	}
 }
 
+// patience is the longest time that a provider's limit is waited for. Copilot
+// would wait for minutes without a word; the host can do something else.
+const patience = 15 * time.Second
+
 // callFailed stops copilot where trying again cannot help, or was done enough.
 func (t *turn) callFailed() {
-	f := t.tr.failure
-	if f == nil || t.gaveUp != nil || f.attempt < t.c.b.retries() && !f.final() {
-		return
+	f, at := t.tr.failure, t.tr.failedAt
+	switch {
+	case f == nil || t.gaveUp != nil:
+	case f.attempt >= t.c.b.retries() || f.final():
+		t.gaveUp = f
+		t.abortLocked()
+	case f.class() == events.ErrRateLimit:
+		t.answers.Go(func() { // ends when the log was looked at
+			if t.p.retryAfter(at) > patience {
+				t.locked(func() {
+					t.gaveUp = f
+					t.abortLocked()
+				})
+			}
+		})
 	}
-	t.gaveUp = f
-	t.abortLocked()
 }
 
 // abortLocked asks copilot to stop. Before it has answered the send that is

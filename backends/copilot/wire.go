@@ -154,7 +154,6 @@ type shellExecution struct {
 type fileEdit struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
-	To   string `json:"newPath"`
 }
 
 type toolResult struct {

@@ -204,7 +204,7 @@ func (s *Script) step(step backendtest.Step) {
 	case step.Usage != nil:
 		s.usage = usage(step.Usage)
 	case step.Full:
-		s.usage = &modelstub.Usage{Input: 120_000, Output: 10}
+		s.usage = &modelstub.Usage{Input: 126_000, Output: 10}
 	case step.SleepMS > 0:
 		s.other(modelstub.Control().Sleep(time.Duration(step.SleepMS) * time.Millisecond))
 	case step.Finish != "":
@@ -214,6 +214,11 @@ func (s *Script) step(step backendtest.Step) {
 	case step.Compact != nil:
 		s.flush()
 		s.turns = append(s.turns, Turn{Turn: modelstub.Say(modelstub.Text(step.Compact.Summary)), Summary: true})
+		if step.Compact.Auto { // beside the turn: the model works meanwhile, and is asked again when it is done
+			s.unasked = true
+			s.other(modelstub.Tool("bash", map[string]any{"command": "sleep 1", "description": "Wait"}))
+			s.flush()
+		}
 	case step.Noise != "", step.Refused: // not the model's
 	case !s.call(step) && !s.work(step) && !s.failure(step):
 		s.t.Errorf("copilotscript: there is no way to do %+v", step)
