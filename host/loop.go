@@ -21,8 +21,9 @@ type LoopOptions struct {
 	// default that is an error: a host that goes native unnoticed pays for
 	// every token itself.
 	AllowMissing bool
-	// StartTimeout is how long NewInnerLoop waits for a healthy server; 10 s.
-	// The time that the address of a lazy client takes is bounded by ctx alone.
+	// StartTimeout is how long NewInnerLoop waits for a server that is not up
+	// yet. 0: not at all, one look. The time that the address of a lazy client
+	// takes is bounded by ctx alone.
 	StartTimeout time.Duration
 
 	Logger *slog.Logger // fallbacks, and what a start without a server found; nil: none
@@ -56,9 +57,6 @@ func NewInnerLoop(ctx context.Context, c *Client, native Strategy, o *LoopOption
 	if o != nil {
 		l.opt = *o
 	}
-	if l.opt.StartTimeout <= 0 {
-		l.opt.StartTimeout = 10 * time.Second
-	}
 	if l.log = l.opt.Logger; l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
@@ -87,14 +85,16 @@ func (l *InnerLoop) Check(ctx context.Context) error {
 	if _, err := l.client.addr.get(ctx); err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, l.opt.StartTimeout)
+	ctx, stop := context.WithTimeout(ctx, max(l.opt.StartTimeout, probeTimeout))
 	defer stop()
-	if _, err := l.client.WaitHealthy(ctx); err != nil {
-		return err
+	if l.opt.StartTimeout > 0 {
+		if _, err := l.client.WaitHealthy(ctx); err != nil {
+			return err
+		}
 	}
 	all, err := l.client.Backends(ctx) // which needs the key, as runs do
 	if err != nil {
-		return fmt.Errorf("host: the server lives, but: %w", err)
+		return fmt.Errorf("host: no answer can be delegated: %w", err)
 	}
 	usable := false
 	for _, b := range all {

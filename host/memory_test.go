@@ -32,6 +32,12 @@ type memory struct {
 	paths   []string
 }
 
+func (m *memory) set(health error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.health = health
+}
+
 // cut is a run whose stream breaks after some events, and can't be gone on with.
 type cut []events.Data
 

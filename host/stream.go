@@ -40,7 +40,8 @@ import (
 // Tools and callbacks of req run beside the reading; a call that needs the host
 // first is a *Pause in the stream. When the loop over the
 // stream is left before the run's end, or ctx ends, the run is canceled unless
-// req.Metadata.Detach; the stream returns when its tools have returned.
+// req.Metadata.Detach; the stream returns when its tools have returned and the
+// run has ended, and gives its error after that.
 func (c *Client) Stream(ctx context.Context, req Request) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
 		ctx, stop := c.bounded(ctx)
@@ -97,6 +98,7 @@ type stream struct {
 	reached atomic.Bool // a connection was made once
 	started bool        // the server may have the run
 	ended   bool        // session.end was seen
+	closed  bool        // close was called
 	detach  bool
 
 	backoff  backoff
@@ -128,6 +130,7 @@ func (s *stream) run(yield func(events.Event, error) bool) {
 			return
 		}
 		if err = s.again(err); err != nil {
+			s.close(err) // first: who exits at an error has canceled its run
 			yield(events.Event{}, err)
 			return
 		}
@@ -137,9 +140,10 @@ func (s *stream) run(yield func(events.Event, error) bool) {
 // close ends the tools and, where a run is left alone that nobody else shall
 // follow, the run.
 func (s *stream) close(cause error) {
-	if s.ans == nil {
+	if s.ans == nil || s.closed {
 		return
 	}
+	s.closed = true
 	if cause == nil {
 		cause = errDone
 	}

@@ -24,6 +24,7 @@ import { pathToFileURL } from 'node:url'
 export class Failed extends Error {}
 
 export class Host {
+  headTimeout = 3_000 // ms until an answer begins, which takes the server less than one; Node's fetch waits for ever where a connection is closed before it is used
   readTimeout = 60_000 // ms; a heartbeat comes every 15 s
   giveUp = 300_000 // ms without a new event
 
@@ -57,7 +58,7 @@ export class Host {
   async call(method, path, body) {
     for (const pause of [100, 500, 2000, 5000, null]) {
       try {
-        return await (await this.request(method, path, body, {}, AbortSignal.timeout(this.readTimeout))).json()
+        return await (await this.request(method, path, body, {}, AbortSignal.timeout(this.headTimeout))).json()
       } catch (error) {
         if (error instanceof Failed || pause === null) throw error
         await sleep(pause * (0.5 + Math.random() / 2))
@@ -79,7 +80,8 @@ export class Host {
     try {
       while (!over) {
         const silent = new AbortController()
-        const watch = setTimeout(() => silent.abort(new Error('nothing came for too long')), this.readTimeout)
+        const tooLong = () => silent.abort(new Error('nothing came for too long'))
+        let watch = setTimeout(tooLong, this.headTimeout)
         const either = signal ? AbortSignal.any([signal, silent.signal]) : silent.signal
         try {
           const res = last > 0
@@ -87,6 +89,8 @@ export class Host {
             : await this.request('POST', '/message:stream', start, {}, either)
           started = true
           if (res.status === 204) return // it has ended, and we have seen all of it
+          clearTimeout(watch)
+          watch = setTimeout(tooLong, this.readTimeout)
           for await (const event of frames(res)) {
             watch.refresh()
             const id = event.id ?? 0
