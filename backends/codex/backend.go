@@ -123,11 +123,10 @@ func (b *Backend) Open(_ context.Context, cfg backends.Config) (backends.Convers
 	if !l.Usable() {
 		return nil, &backends.Error{Type: events.ErrAuth, Message: whyNoLogin + ". " + hintLogin}
 	}
-	home := b.codexHome()
-	if err := os.MkdirAll(home, 0o700); err != nil {
+	if err := b.o.Children.MkdirAll(b.codexHome()); err != nil {
 		return nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: "codex's folder can't be made: " + err.Error()}
 	}
-	if err := l.provide(home); err != nil {
+	if err := b.provide(l); err != nil {
 		return nil, &backends.Error{Type: events.ErrAuth, Message: "the login can't be copied: " + err.Error()}
 	}
 	c := newConversation(b, cfg, path, l)

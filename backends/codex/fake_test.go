@@ -112,6 +112,7 @@ func (p *player) take(line string) (code int, over bool) {
 	case "turn/start":
 		p.turn[thread]++
 	}
+	disk(m.Method, line)
 	lines := p.lines(m.Method)
 	p.calls[m.Method]++
 	fill := strings.NewReplacer("{{id}}", string(m.ID), "{{thread}}", thread, "{{turn}}", fmt.Sprintf("turn-%s-%d", thread, p.turn[thread]))
@@ -121,6 +122,24 @@ func (p *player) take(line string) (code int, over bool) {
 		}
 	}
 	return 0, false
+}
+
+// disk does what is asked of files.
+func disk(method, line string) {
+	var m struct {
+		Params struct {
+			Path    string   `json:"path"`
+			Data    []byte   `json:"dataBase64"`
+			Command []string `json:"command"`
+		} `json:"params"`
+	}
+	_ = json.Unmarshal([]byte(line), &m)
+	switch method {
+	case "fs/writeFile":
+		_ = os.WriteFile(m.Params.Path, m.Params.Data, 0o600)
+	case "command/exec":
+		_ = os.Rename(m.Params.Command[2], m.Params.Command[3])
+	}
 }
 
 func (p *player) lines(method string) []string {

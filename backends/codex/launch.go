@@ -3,7 +3,6 @@ package codex
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -203,8 +202,6 @@ func effortOf(s *backends.Settings) string {
 	}
 	return "high"
 }
-
-func makeDir(path string) error { return os.MkdirAll(path, 0o700) }
 
 // dynamicTools is the list as thread/start takes it.
 func (w setup) dynamicTools() []dynamicTool {

@@ -78,8 +78,8 @@ func (l *login) providerConfig(retries int) map[string]any {
 
 // provide copies the vendor's login to where codex will look for it, unless a
 // newer one, which codex has refreshed, is there.
-func (l *login) provide(home string) error {
-	target := filepath.Join(home, authFile)
+func (b *Backend) provide(l login) error {
+	target := filepath.Join(b.codexHome(), authFile)
 	if l.Login == "" || target == l.Login {
 		return nil
 	}
@@ -98,24 +98,7 @@ func (l *login) provide(home string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(target, data)
-}
-
-// writeFile puts a file in its place in one step, readable by its owner alone.
-func writeFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // gone after the rename
-	if _, err := tmp.Write(data); err != nil {
-		_ = tmp.Close()
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return b.o.Children.WriteFile(target, data)
 }
 
 // Login implements backends.Loginer: the vendor's own, into codex's folder here.
@@ -124,7 +107,7 @@ func (b *Backend) Login() (backends.LoginCommand, error) {
 	if err != nil {
 		return backends.LoginCommand{}, err
 	}
-	if err := os.MkdirAll(b.codexHome(), 0o700); err != nil {
+	if err := b.o.Children.MkdirAll(b.codexHome()); err != nil {
 		return backends.LoginCommand{}, err
 	}
 	return backends.LoginCommand{

@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -120,21 +121,15 @@ func (c *conversation) keepFile(i int, p events.Part) (userInput, error) {
 		return userInput{}, fmt.Errorf("attachment %d is not base64: %w", i+1, err)
 	}
 	dir := filepath.Join(c.b.codexHome(), "attachments", orElse(c.cfg.ID, "none"))
-	if err := makeDir(dir); err != nil {
-		return userInput{}, fmt.Errorf("attachment %d can't be kept: %w", i+1, err)
+	path := filepath.Join(dir, rand.Text()[:8]+"-"+fileName(p))
+	err = c.b.o.Children.MkdirAll(dir)
+	if err == nil {
+		err = c.b.o.Children.WriteFile(path, raw)
 	}
-	f, err := os.CreateTemp(dir, "*-"+fileName(p))
 	if err != nil {
 		return userInput{}, fmt.Errorf("attachment %d can't be kept: %w", i+1, err)
 	}
-	if _, err := f.Write(raw); err != nil {
-		_ = f.Close()
-		return userInput{}, fmt.Errorf("attachment %d can't be kept: %w", i+1, err)
-	}
-	if err := f.Close(); err != nil {
-		return userInput{}, fmt.Errorf("attachment %d can't be kept: %w", i+1, err)
-	}
-	return note(p, f.Name()), nil
+	return note(p, path), nil
 }
 
 // fileName is a part's name without anything that could lead elsewhere.

@@ -2,8 +2,12 @@ package codex
 
 import (
 	"bytes"
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,9 +41,9 @@ func (c *conversation) rollout(thread string) string {
 }
 
 // amend gives a thread that is not loaded its tools (JSON of a list) and its
-// instructions.
-func amend(path, tools, system string) error {
-	old, err := os.ReadFile(path)
+// instructions. Codex writes the file itself: it may run as another user.
+func (c *conversation) amend(ctx context.Context, s *server, path, tools, system string) error {
+	old, err := s.readFile(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -47,7 +51,46 @@ func amend(path, tools, system string) error {
 	if err != nil || bytes.Equal(old, data) {
 		return err
 	}
-	return writeFile(path, data)
+	return s.replaceFile(ctx, path, data)
+}
+
+type fsContent struct {
+	Path string `json:"path,omitempty"`
+	Data string `json:"dataBase64,omitempty"`
+}
+
+// readFile reads a file of codex's.
+func (s *server) readFile(ctx context.Context, path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if !errors.Is(err, fs.ErrPermission) {
+		return data, err
+	}
+	var r fsContent
+	if err := s.call(ctx, "fs/readFile", fsContent{Path: path}, &r); err != nil {
+		return nil, err
+	}
+	return base64.StdEncoding.DecodeString(r.Data)
+}
+
+// replaceFile has codex put a file in the place of another in one step.
+func (s *server) replaceFile(ctx context.Context, path string, data []byte) error {
+	next := path + ".next"
+	err := s.call(ctx, "fs/writeFile", fsContent{Path: next, Data: base64.StdEncoding.EncodeToString(data)}, nil)
+	if err != nil {
+		return err
+	}
+	var r struct {
+		Code   int    `json:"exitCode"`
+		Stderr string `json:"stderr"`
+	}
+	err = s.call(ctx, "command/exec", map[string]any{
+		"command": []string{"mv", "-f", next, path}, "cwd": filepath.Dir(path),
+		"sandboxPolicy": map[string]string{"type": "dangerFullAccess"}, "timeoutMs": callLimit.Milliseconds(),
+	}, &r)
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("mv: exit code %d: %s", r.Code, r.Stderr)
+	}
+	return err
 }
 
 func amended(data []byte, tools, system string) ([]byte, error) {

@@ -3,13 +3,11 @@ package codex
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"strings"
 	"time"
 
 	"innerd/backends"
 	"innerd/backends/internal/rpc"
-	"innerd/events"
 )
 
 // writerLimit is how long a thread's file may still be held by a process that
@@ -78,12 +76,12 @@ func (c *conversation) resume(ctx context.Context, s *server, want setup, model 
 	if path == "" {
 		return c.lost(ctx, s, want, model)
 	}
-	if err := amend(path, want.tools, want.system); err != nil {
-		if errors.Is(err, errForm) || errors.Is(err, fs.ErrNotExist) {
-			c.b.log.Warn("a thread can't be given other tools or instructions; a new one is begun", "thread", c.thread, "err", err)
-			return backends.ErrNewSession
+	if err := c.amend(ctx, s, path, want.tools, want.system); err != nil {
+		if ctx.Err() != nil || s.peer.Err() != nil {
+			return c.refused(err)
 		}
-		return &backends.Error{Type: events.ErrStorage, Message: "codex's thread can't be written: " + err.Error()}
+		c.b.log.Warn("a thread can't be given other tools or instructions; a new one is begun", "thread", c.thread, "err", err)
+		return backends.ErrNewSession
 	}
 	p := c.params(s, want, model)
 	p.ThreadID, p.ExcludeTurns = c.thread, true
