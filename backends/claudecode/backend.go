@@ -124,17 +124,17 @@ func (b *Backend) Open(_ context.Context, cfg backends.Config) (backends.Convers
 		return nil, &backends.Error{Type: events.ErrAuth, Message: whyNoLogin + ". " + hintLogin}
 	}
 	dir := b.configDir()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := b.o.Children.MkdirAll(dir); err != nil {
 		return nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: "claude's folder can't be made: " + err.Error()}
 	}
-	if err := l.provide(dir); err != nil {
+	if err := l.provide(b.o.Children, dir); err != nil {
 		return nil, &backends.Error{Type: events.ErrAuth, Message: "the login can't be copied: " + err.Error()}
 	}
 	c := newConversation(b, cfg, path, l)
 	if cfg.Session.Zero() {
 		return c, nil
 	}
-	if !c.stored(cfg.Session.ID) {
+	if c.stored(cfg.Session.ID) == no {
 		return nil, fmt.Errorf("session %s: %w", cfg.Session.ID, backends.ErrNoSession)
 	}
 	c.session, c.told = cfg.Session.ID, true
@@ -149,7 +149,7 @@ func (b *Backend) configDir() string { return filepath.Join(b.o.Home, "claude") 
 
 // Validate implements backends.Validator.
 func (b *Backend) Validate(s backends.Settings) error {
-	if len(s.Schema) == 0 {
+	if len(given(s.Schema)) == 0 {
 		return nil
 	}
 	if err := objectOnly(s.Schema); err != nil {

@@ -10,6 +10,7 @@ const (
 	waitLimit = 10 * time.Minute // for background work that is waited for
 
 	toolAgent    = "Agent" // starts a sub-agent; called Task in the list of tools
+	toolShell    = "Bash"
 	taskAgent    = "local_agent"
 	inBackground = "run_in_background"
 )

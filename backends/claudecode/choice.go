@@ -41,6 +41,17 @@ func choiceOf(raw json.RawMessage) (c choice, known bool) {
 	return choice{mode: "auto"}, false
 }
 
+// offered are the tools of the host's that the model may see: where one must
+// be called, no other.
+func (c choice) offered(tools []backends.Tool) []backends.Tool {
+	for i, t := range tools {
+		if c.tool != "" && t.Name == c.tool {
+			return tools[i : i+1]
+		}
+	}
+	return tools
+}
+
 // words ask the model for what claude can't make it do; "" where nothing is asked.
 func (c choice) words(tools []backends.Tool) string {
 	switch {

@@ -1,6 +1,9 @@
 package claudecode_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"innerd/backends"
@@ -10,12 +13,74 @@ import (
 // TestConformance plays the suite on the real CLI.
 func TestConformance(t *testing.T) {
 	b := newBench(t)
+	homes := map[backends.Backend]string{}
+	made := func(home string, getenv func(string) string) backends.Backend {
+		bench := *b
+		bench.home = home
+		x := governed{bench.backendWith(getenv)}
+		homes[x] = home
+		return x
+	}
+	loggedIn := env(map[string]string{"ANTHROPIC_API_KEY": "sk-dummy"})
 	backendtest.Run(t, backendtest.Rig{
 		Name:    "claude-code",
-		Backend: func(testing.TB) backends.Backend { return governed{b.backend()} },
-		Seat:    func(t testing.TB, c backendtest.Case) backendtest.Seat { return b.seat(t).noisy(c.Turns) },
+		Backend: func(testing.TB) backends.Backend { return made(b.home, loggedIn) },
+		Seat: func(t testing.TB, c backendtest.Case) backendtest.Seat {
+			s := b.seat(t).noisy(c.Turns)
+			s.refused = c.Uses(func(step backendtest.Step) bool { return step.Refused })
+			return s
+		},
+		LoggedOut: func(t testing.TB) backends.Backend { return made(t.TempDir(), env(nil)) },
+		Copy: func(t testing.TB, old backends.Backend) backends.Backend {
+			from, to := homes[old], filepath.Join(t.TempDir(), "home")
+			if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+				t.Fatal(err)
+			}
+			// Other cases use the original beside this one: the new home is all
+			// that the copy knows of.
+			return made(to, loggedIn)
+		},
+		Parallel: 4, Share: true, Keeps: []string{"proc.(*thread).loop"},
+		Models:  [2]string{"claude-opus-4-5", "claude-opus-4-6"},
+		Efforts: [2]string{"low", "high"},
+		Natives: natives(),
+		Clash:   "Bash",
+		Table:   "testdata/table.json",
+		Lacks: map[backendtest.Need]string{
+			backendtest.NeedPremium: "Anthropic counts no premium requests",
+		},
 		Skip: map[string]string{
-			"error-internal": "no failure of a provider is the server's own: a 500 is worth another try, so it is overloaded",
+			"error-internal":        "no failure of a provider is the server's own: a 500 is worth another try, so it is `overloaded`",
+			"error-rate-limit-time": "the CLI tells the provider's time only of a limit that it waits for itself, which is up to a minute; the time of a longer one is not told",
 		},
 	})
+}
+
+// natives are all tools that the model is offered where a user is present.
+func natives() []backendtest.NativeTool {
+	in := func(name string, input map[string]any) backendtest.NativeTool {
+		raw, err := json.Marshal(input)
+		if err != nil {
+			panic(err)
+		}
+		return backendtest.NativeTool{Name: name, Input: raw}
+	}
+	read := in("Edit", map[string]any{"file_path": "{dir}/a.txt", "old_string": "a", "new_string": "b"})
+	notebook := in("NotebookEdit", map[string]any{"notebook_path": "{dir}/n.ipynb", "cell_id": "c", "new_source": "1"})
+	notebook.Unasked = "a notebook that it has not read the CLI refuses by itself; for one that it has read the host is asked"
+	notebook.Files = map[string]string{"n.ipynb": `{"cells":[{"cell_type":"code","id":"c","metadata":{},"outputs":[],"source":[]}],"metadata":{},"nbformat":4,"nbformat_minor":5}`}
+	read.Files = map[string]string{"a.txt": "a\n"}
+	ask := in("AskUserQuestion", map[string]any{})
+	ask.Unasked = "it is itself a question to the user"
+	stop := in("TaskStop", map[string]any{"task_id": "x"})
+	stop.Unasked = "without background work the CLI refuses it by itself; for work that runs the host is asked"
+	return []backendtest.NativeTool{
+		in("Agent", map[string]any{"description": "x", "prompt": "x", "subagent_type": "general-purpose"}), ask,
+		in("Bash", map[string]any{"command": "true", "description": "x"}), read,
+		notebook,
+		in("Read", map[string]any{"file_path": "{dir}/a.txt"}), in("ReportFindings", map[string]any{"findings": []any{}}),
+		in("Skill", map[string]any{"skill": "dataviz"}), stop,
+		in("WebFetch", map[string]any{"url": "http://127.0.0.1:9/", "prompt": "x"}), in("WebSearch", map[string]any{"query": "xx"}),
+		in("Write", map[string]any{"file_path": "{dir}/new.txt", "content": "x"}),
+	}
 }

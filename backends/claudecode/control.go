@@ -99,7 +99,7 @@ func (p *process) toolCall(t *turn, requestID string, m *rpcRequest, reply func(
 // claude's question to the user.
 func (p *process) permission(t *turn, l *line) {
 	r := &l.Request
-	id, tool, input := l.RequestID, r.ToolName, r.Input
+	id, tool, input, call := l.RequestID, r.ToolName, r.Input, r.ToolUseID
 	switch {
 	case isHostTool(tool):
 		p.answer(successBody(id, allowed(input)))
@@ -112,6 +112,9 @@ func (p *process) permission(t *turn, l *line) {
 			Kind: events.KindPermission, NativeID: r.ToolUseID, Tool: tool, Input: input,
 		}, func(a events.Answer) {
 			if a.Outcome == events.OutcomeAllowed {
+				if tool == toolShell {
+					t.tr.mayLeave(call, leavingOf(p.dir, input))
+				}
 				p.answer(successBody(id, allowed(t.adjusted(tool, input))))
 				return
 			}

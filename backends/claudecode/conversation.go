@@ -3,6 +3,8 @@ package claudecode
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -90,14 +92,56 @@ func (c *conversation) current() *process {
 	return c.p
 }
 
+// answer is to a question whose answer may not be seen: claude may run as
+// another user, whose files are its own.
+type answer int
+
+const (
+	no answer = iota
+	yes
+	unseen
+)
+
 // stored reports whether claude has a session on its disk. It finds one
 // whatever directory it was begun in.
-func (c *conversation) stored(session string) bool {
+func (c *conversation) stored(session string) answer {
 	if !uuidForm.MatchString(session) {
-		return false
+		return no
 	}
-	found, err := filepath.Glob(filepath.Join(c.b.configDir(), "projects", "*", session+".jsonl"))
-	return err == nil && len(found) > 0
+	_, there := c.sessionFile(session)
+	return there
+}
+
+// sessionFile is where claude keeps a session.
+func (c *conversation) sessionFile(session string) (string, answer) {
+	projects := filepath.Join(c.b.configDir(), "projects")
+	dirs, err := os.ReadDir(projects)
+	if err != nil {
+		return "", seen(err)
+	}
+	there := no
+	for _, d := range dirs {
+		path := filepath.Join(projects, d.Name(), session+".jsonl")
+		_, err := os.Stat(path)
+		if err == nil {
+			return path, yes
+		}
+		there = max(there, seen(err))
+	}
+	return "", there
+}
+
+func seen(err error) answer {
+	if errors.Is(err, fs.ErrPermission) {
+		return unseen
+	}
+	return no
+}
+
+// resumes reports whether the next process goes on with the session.
+func (c *conversation) resumes() bool {
+	there := c.stored(c.session)
+	return there == yes || there == unseen && c.told
 }
 
 // save makes the session's id durable where it is new.
@@ -176,9 +220,9 @@ func (c *conversation) launch(ctx context.Context, l launch, tools []backends.To
 		return nil, err
 	}
 	env, secrets := c.environ(c.cfg.Env)
-	p := newProcess(l, newToolset(tools), c.cfg.Stray, c.b)
+	p := newProcess(l, newToolset(tools), &c.cfg, c.b)
 	err := p.start(ctx, c.b.o.Children, proc.Command{
-		Name: binaryName, Path: c.path, Args: l.args(c.session, c.stored(c.session), c.cfg.AddDirs), Dir: c.cfg.Dir,
+		Name: binaryName, Path: c.path, Args: l.args(c.session, c.resumes(), c.cfg.AddDirs), Dir: c.cfg.Dir,
 		Env: c.b.o.Children.Environ(env), Conversation: c.cfg.ID, Secrets: secrets, Grace: c.cfg.Grace,
 	})
 	if err != nil {

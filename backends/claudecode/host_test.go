@@ -23,6 +23,14 @@ func (g governed) Open(ctx context.Context, cfg backends.Config) (backends.Conve
 
 type governedConversation struct{ backends.Conversation }
 
+func (g governedConversation) Steer(ctx context.Context, parts []events.Part) error {
+	return g.Conversation.(backends.Steerer).Steer(ctx, parts)
+}
+
+func (g governedConversation) Compact(ctx context.Context) error {
+	return g.Conversation.(backends.Compacter).Compact(ctx)
+}
+
 func (g governedConversation) Run(ctx context.Context, in backends.Input, h backends.Host) (backends.Outcome, error) {
 	if string(in.Set.Options) == string(autoOptions) {
 		h = autoHost{h}

@@ -24,10 +24,11 @@ type launch struct {
 }
 
 // Tools that are off: those that start turns by themselves, after the run is
-// over; those that talk to other conversations; those that wait for a user.
+// over; those that talk to other conversations; those that wait for a user; and
+// those that leave the directory that the host chose.
 var neverTools = []string{
 	"CronCreate", "CronDelete", "CronList", "ScheduleWakeup", "Monitor", "Workflow",
-	"SendMessage", "ListAgents", "EnterPlanMode", "ExitPlanMode",
+	"SendMessage", "ListAgents", "EnterPlanMode", "ExitPlanMode", "EnterWorktree", "ExitWorktree",
 }
 
 const toolAsk = "AskUserQuestion"
@@ -35,7 +36,7 @@ const toolAsk = "AskUserQuestion"
 // nativeTools are claude's own, so that one of the host's with such a name can
 // take its place. Agent is called Task in some places.
 var nativeTools = []string{
-	"Agent", "Task", "Bash", "Edit", "EnterWorktree", "ExitWorktree", "Glob", "Grep", "NotebookEdit", "Read",
+	"Agent", "Task", "Bash", "Edit", "Glob", "Grep", "NotebookEdit", "Read",
 	"ReportFindings", "Skill", "TaskStop", "TodoWrite", "ToolSearch", "WebFetch", "WebSearch", "Write",
 }
 
@@ -56,7 +57,7 @@ func launchOf(s *backends.Settings, model string) launch {
 	pick, _ := choiceOf(s.ToolChoice)
 	return launch{
 		system: s.System, model: model, denied: strings.Join(denied, ","),
-		maxTurns: s.MaxTurns, maxCost: s.MaxCost, noTools: pick.mode == "none", schema: string(s.Schema),
+		maxTurns: s.MaxTurns, maxCost: s.MaxCost, noTools: pick.mode == "none", schema: string(given(s.Schema)),
 	}
 }
 
@@ -163,6 +164,14 @@ func otherVendor(model string) bool {
 		}
 	}
 	return false
+}
+
+// given is a JSON value, nil where it says nothing.
+func given(js json.RawMessage) json.RawMessage {
+	if string(js) == "null" {
+		return nil
+	}
+	return js
 }
 
 func objectOnly(js json.RawMessage) error {

@@ -90,7 +90,7 @@ func (l *login) kind() string {
 
 // provide copies the vendor's login to where claude will look for it, unless
 // a newer one, which claude has refreshed, is there.
-func (l *login) provide(configDir string) error {
+func (l *login) provide(children *backends.Children, configDir string) error {
 	if l.file == "" {
 		return nil
 	}
@@ -113,19 +113,7 @@ func (l *login) provide(configDir string) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(configDir, credentialsFile+".*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // gone after the rename
-	if _, err := tmp.Write(data); err != nil {
-		_ = tmp.Close()
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), target)
+	return children.WriteFile(target, data)
 }
 
 // environ adds what the login puts into claude's environment: no key, unless

@@ -1,10 +1,6 @@
 package claudecode
 
-import (
-	"os"
-
-	"innerd/backends"
-)
+import "innerd/backends"
 
 // Login implements backends.Loginer: claude's own login, which shows an
 // address to open and takes the code that is found there. What it leaves is in
@@ -14,7 +10,7 @@ func (b *Backend) Login() (backends.LoginCommand, error) {
 	if err != nil {
 		return backends.LoginCommand{}, err
 	}
-	if err := os.MkdirAll(b.configDir(), 0o700); err != nil {
+	if err := b.o.Children.MkdirAll(b.configDir()); err != nil {
 		return backends.LoginCommand{}, err
 	}
 	env := map[string]string{"CLAUDE_CONFIG_DIR": b.configDir(), "DISABLE_AUTOUPDATER": "1"}

@@ -29,6 +29,7 @@ const (
 type process struct {
 	log     *slog.Logger
 	launch  launch
+	dir     string // where it works
 	unknown *unknown
 
 	mu      sync.Mutex
@@ -49,9 +50,9 @@ type process struct {
 	stray func(events.Event)
 }
 
-func newProcess(l launch, tools *toolset, stray func(events.Event), b *Backend) *process {
+func newProcess(l launch, tools *toolset, cfg *backends.Config, b *Backend) *process {
 	p := &process{
-		log: b.log, unknown: &b.unknown, launch: l, tools: tools, listed: make(chan struct{}), stray: stray, told: map[string]string{},
+		log: b.log, unknown: &b.unknown, launch: l, dir: cfg.Dir, tools: tools, listed: make(chan struct{}), stray: cfg.Stray, told: map[string]string{},
 		waiting: map[string]chan controlResponse{}, cancels: map[string]context.CancelFunc{},
 	}
 	p.tellLocked(tools)

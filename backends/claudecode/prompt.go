@@ -137,21 +137,15 @@ func (c *conversation) keepFile(i int, p events.Part) (inBlock, error) {
 		return inBlock{}, fmt.Errorf("attachment %d is not base64: %w", i+1, err)
 	}
 	dir := filepath.Join(c.b.configDir(), "attachments", c.session)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return inBlock{}, fmt.Errorf("attachment %d can't be kept: %w", i+1, err)
+	path := filepath.Join(dir, newUUID()[:8]+"-"+fileName(p))
+	err = c.b.o.Children.MkdirAll(dir)
+	if err == nil {
+		err = c.b.o.Children.WriteFile(path, raw)
 	}
-	f, err := os.CreateTemp(dir, "*-"+fileName(p))
 	if err != nil {
 		return inBlock{}, fmt.Errorf("attachment %d can't be kept: %w", i+1, err)
 	}
-	if _, err := f.Write(raw); err != nil {
-		_ = f.Close()
-		return inBlock{}, fmt.Errorf("attachment %d can't be kept: %w", i+1, err)
-	}
-	if err := f.Close(); err != nil {
-		return inBlock{}, fmt.Errorf("attachment %d can't be kept: %w", i+1, err)
-	}
-	return note(p, f.Name()), nil
+	return note(p, path), nil
 }
 
 // fileName is a part's name without anything that could lead elsewhere.

@@ -29,7 +29,8 @@ func (b *bench) open(t *testing.T, cfg backends.Config, turns ...modelstub.Turn)
 		s.queue = append(s.queue, arranged{turn: turn})
 	}
 	c := s.Config()
-	c.ID, c.Dir, c.Grace, c.Session, c.AddDirs = "01TESTTESTTESTTESTTESTTEST", t.TempDir(), 3*time.Second, cfg.Session, cfg.AddDirs
+	s.dir = t.TempDir()
+	c.ID, c.Dir, c.Grace, c.Session, c.AddDirs = "01TESTTESTTESTTESTTESTTEST", s.dir, 3*time.Second, cfg.Session, cfg.AddDirs
 	c.Save, c.Stray = cfg.Save, cfg.Stray
 	conv, err := governed{b.backend()}.Open(t.Context(), c)
 	if err != nil {
@@ -63,6 +64,7 @@ func tool(name string) backends.Tool {
 // offered any more, and comes back; a tool that is described in another way
 // takes another process. The effort stays what it was.
 func TestToolsChange(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	beta := tool("beta")
 	beta.Schema = json.RawMessage(`{"type":"object","properties":{"x":{"type":"string"}}}`)
@@ -118,6 +120,7 @@ func TestToolsChange(t *testing.T) {
 }
 
 func TestHostToolNames(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{},
 		modelstub.Say(modelstub.Tool("mcp__host__a_b", map[string]any{"n": 1}), modelstub.Tool("mcp__host__a_b_2", map[string]any{"n": 2}),
@@ -154,6 +157,7 @@ func TestHostToolNames(t *testing.T) {
 }
 
 func TestModelChange(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("one"), text("two"))
 	for _, m := range []string{"claude-opus-4-5", "claude-opus-4-6"} {
@@ -175,6 +179,7 @@ func TestModelChange(t *testing.T) {
 
 // TestEffort: the effort is changed in the process that runs.
 func TestEffort(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("one"), text("two"), text("three"))
 	for _, effort := range []string{"low", "high", "no such effort"} {
@@ -197,6 +202,7 @@ func TestEffort(t *testing.T) {
 }
 
 func TestMaxTurns(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	bash := modelstub.Say(modelstub.Tool("Bash", map[string]any{"command": "true", "description": "x"}))
 	c, s := b.open(t, backends.Config{}, bash, bash, bash, bash)
@@ -213,6 +219,7 @@ func TestMaxTurns(t *testing.T) {
 
 // TestMaxCost: the limit is a run's own, whatever was spent before.
 func TestMaxCost(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{})
 	spend := modelstub.Usage{Input: 1000, Output: 100}
@@ -244,6 +251,7 @@ func TestMaxCost(t *testing.T) {
 
 // TestToolChoice: none is none; what claude can't enforce is asked in words.
 func TestToolChoice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{})
 	s.queue = []arranged{{turn: text("fine"), lasts: true}}
@@ -277,6 +285,7 @@ func TestToolChoice(t *testing.T) {
 
 // TestThinkingTokens: the number reaches the model where it has one.
 func TestThinkingTokens(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{})
 	s.queue = []arranged{{turn: text("fine"), lasts: true}}
@@ -294,6 +303,7 @@ func TestThinkingTokens(t *testing.T) {
 // TestStructuredOutput: the object is the last message, each turn has its own;
 // what is not of the form is asked for again, and fails in the end.
 func TestStructuredOutput(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{})
 	output := func(in map[string]any) modelstub.Turn { return modelstub.Say(modelstub.Tool("StructuredOutput", in)) }
@@ -306,8 +316,12 @@ func TestStructuredOutput(t *testing.T) {
 		reason string
 		class  string
 	}{
-		{"tools", []modelstub.Turn{modelstub.Say(modelstub.Text("I look."), bash("echo 1")), modelstub.Say(modelstub.Text("So it is:"), modelstub.Tool("StructuredOutput", good))},
-			[]string{"I look.", "So it is:", `{"name":"bob"}`}, backends.ReasonEndTurn, ""},
+		{
+			"tools",
+			[]modelstub.Turn{modelstub.Say(modelstub.Text("I look."), bash("echo 1")), modelstub.Say(modelstub.Text("So it is:"), modelstub.Tool("StructuredOutput", good))},
+			[]string{"I look.", "So it is:", `{"name":"bob"}`},
+			backends.ReasonEndTurn, "",
+		},
 		{"again", []modelstub.Turn{output(map[string]any{"name": "eve"})}, []string{`{"name":"eve"}`}, backends.ReasonEndTurn, ""},
 		{"mended", []modelstub.Turn{output(bad), output(good)}, []string{`{"name":"bob"}`}, backends.ReasonEndTurn, ""},
 		{"invalid", []modelstub.Turn{output(bad), output(bad), output(bad), output(bad), output(bad), output(bad)}, nil, "", events.ErrInternal},
@@ -341,6 +355,7 @@ func TestStructuredOutput(t *testing.T) {
 
 // TestKeyIsNowhere looks for the key where an agent's shell could find it.
 func TestKeyIsNowhere(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{},
 		modelstub.Say(modelstub.Tool("Bash", map[string]any{
@@ -365,6 +380,7 @@ func TestKeyIsNowhere(t *testing.T) {
 }
 
 func TestCancelAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("warm"), text("after"), text("after"))
 	if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{}); err != nil {
@@ -397,6 +413,7 @@ func TestCancelAtOnce(t *testing.T) {
 }
 
 func TestAttachments(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("seen"))
 	file := filepath.Join(t.TempDir(), "table.csv")
@@ -432,6 +449,7 @@ func TestAttachments(t *testing.T) {
 }
 
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var mu sync.Mutex
 	var saved []backends.Session
@@ -460,6 +478,7 @@ func TestSessions(t *testing.T) {
 
 // TestSaveFails: a session that nobody will find again is not begun.
 func TestSaveFails(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{Save: func(backends.Session) error { return errors.New("disk full") }}, text("one"))
 	if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{}); class(err) != events.ErrStorage {
@@ -473,6 +492,7 @@ func TestSaveFails(t *testing.T) {
 // TestWarmTurn measures what a warm turn costs from the input to its first
 // delta, with a model that answers at once.
 func TestWarmTurn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	const turns = 12
 	c, s := b.open(t, backends.Config{})

@@ -2,6 +2,7 @@ package claudecode_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -58,9 +59,13 @@ func newBench(t testing.TB) *bench {
 
 // backend makes one whose own key is a dummy; conversations bring theirs.
 func (b *bench) backend() *claudecode.Backend {
+	return b.backendWith(env(map[string]string{"ANTHROPIC_API_KEY": "sk-dummy"}))
+}
+
+func (b *bench) backendWith(getenv func(string) string) *claudecode.Backend {
 	return claudecode.New(&claudecode.Options{
 		Path: b.wrapper, Home: b.home, Children: b.children, MaxRetries: 1, BackgroundLimit: b.limit,
-		Getenv: env(map[string]string{"ANTHROPIC_API_KEY": "sk-dummy"}),
+		Getenv: getenv,
 	})
 }
 
@@ -74,11 +79,14 @@ type seat struct {
 	b    *bench
 	sc   *modelstub.Scenario
 	pids string
+	dir  string // of its conversation, where open made it
 	env  map[string]string
 
-	mu    sync.Mutex
-	asked int        // requests before the last Arrange
-	queue []arranged // what the model does next
+	refused bool // its model's address is a closed port
+	mu      sync.Mutex
+	asked   int        // requests before the last Arrange
+	all     int        // and those of any kind
+	queue   []arranged // what the model does next
 }
 
 // arranged is a model turn; one that lasts answers all that come.
@@ -109,6 +117,37 @@ func (b *bench) seat(t testing.TB) *seat {
 	return s
 }
 
+// Seen implements backendtest.Viewer.
+func (s *seat) Seen() backendtest.Seen {
+	rs := s.sc.Requests()
+	if len(rs) == 0 {
+		return backendtest.Seen{}
+	}
+	r := rs[len(rs)-1]
+	var body struct {
+		Output struct{ Effort string } `json:"output_config"`
+	}
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		s.t.Error(err)
+	}
+	seen := backendtest.Seen{Model: r.Model, Effort: body.Output.Effort}
+	for _, t := range r.Tools {
+		if host, ok := strings.CutPrefix(t.Name, "mcp__host__"); ok {
+			seen.Tools = append(seen.Tools, host)
+		} else {
+			seen.Natives = append(seen.Natives, t.Name)
+		}
+	}
+	return seen
+}
+
+// Asks implements backendtest.Counter.
+func (s *seat) Asks() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sc.Count() + len(s.sc.Side()) - s.all
+}
+
 // noisy gives the seat's claude what a case wants on its stdout.
 func (s *seat) noisy(turns []backendtest.Turn) *seat {
 	for _, turn := range turns {
@@ -123,7 +162,11 @@ func (s *seat) noisy(turns []backendtest.Turn) *seat {
 
 // Config implements backendtest.Seat.
 func (s *seat) Config() backends.Config {
-	return backends.Config{Credential: &backends.Credential{Key: s.sc.Key(), BaseURL: s.sc.BaseURL()}, Env: s.env}
+	url := s.sc.BaseURL()
+	if s.refused {
+		url = "http://127.0.0.1:9" // nobody listens there
+	}
+	return backends.Config{Credential: &backends.Credential{Key: s.sc.Key(), BaseURL: url}, Env: s.env}
 }
 
 func (s *seat) started() []int {
@@ -181,7 +224,7 @@ func (s *seat) Heard() string {
 func (s *seat) Arrange(steps []backendtest.Step) backendtest.Setup {
 	p := claudescript.New(s.t, steps, s.Kill)
 	s.mu.Lock()
-	s.asked, s.queue = s.sc.Count(), nil
+	s.asked, s.all, s.queue = s.sc.Count(), s.sc.Count()+len(s.sc.Side()), nil
 	for _, m := range p.Turns() {
 		s.queue = append(s.queue, arranged{turn: m.Turn, lasts: m.Lasts})
 	}

@@ -25,6 +25,7 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 		return backends.Outcome{}, err
 	}
 	pick, known := choiceOf(in.Set.ToolChoice)
+	in.Set.Tools = pick.offered(in.Set.Tools)
 	if words := pick.words(in.Set.Tools); words != "" {
 		content = append(content, textBlock(words))
 	}

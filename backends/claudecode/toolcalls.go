@@ -52,6 +52,11 @@ func (t *translator) user(l *line) {
 		if !b.IsError {
 			t.fileChange(c.name, l.ToolUseResult)
 		}
+		for _, f := range t.takeLeaving(b.ToolUseID) {
+			if change, ok := f.left(); ok {
+				t.emit(change)
+			}
+		}
 	}
 }
 
@@ -89,6 +94,8 @@ type fileResult struct {
 	NotebookPath string `json:"notebook_path"`
 	Content      string `json:"content"`
 	Patch        []hunk `json:"structuredPatch"`
+	Original     string `json:"original_file"` // a notebook's, whole, with the next
+	Updated      string `json:"updated_file"`
 }
 
 type hunk struct {
@@ -117,13 +124,21 @@ func (t *translator) fileChange(tool string, structured json.RawMessage) {
 		return
 	}
 	change := events.FileChange{Path: path, Kind: "edit"}
-	if r.Type == "create" {
+	switch {
+	case r.Type == "create":
 		change.Kind = "create"
 		change.Diff = diffOfNew(path, r.Content)
-	} else {
+	case r.Updated != "":
+		change.Diff = unified(path, hunksOf(r.Original, r.Updated))
+	default:
 		change.Diff = unified(path, r.Patch)
 	}
 	t.emit(change)
+}
+
+// diffOfGone is the diff of a file that is not there any more.
+func diffOfGone(path, content string) string {
+	return sides(path, content, '-')
 }
 
 func unified(path string, hunks []hunk) string {
@@ -143,15 +158,55 @@ func unified(path string, hunks []hunk) string {
 	return b.String()
 }
 
-func diffOfNew(path, content string) string {
+// hunksOf is what changed between two texts as one hunk: from the first line
+// that differs to the last, with three lines around.
+func hunksOf(before, after string) []hunk {
+	const around = 3
+	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
+	head := 0
+	for head < len(a) && head < len(b) && a[head] == b[head] {
+		head++
+	}
+	tail := 0
+	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	if head == len(a) && head == len(b) {
+		return nil
+	}
+	from := max(head-around, 0)
+	endA, endB := len(a)-tail, len(b)-tail
+	more := min(around, tail)
+	h := hunk{OldStart: from + 1, NewStart: from + 1, OldLines: endA + more - from, NewLines: endB + more - from}
+	add := func(sign string, lines []string) {
+		for _, l := range lines {
+			h.Lines = append(h.Lines, sign+l)
+		}
+	}
+	add(" ", a[from:head])
+	add("-", a[head:endA])
+	add("+", b[head:endB])
+	add(" ", a[endA:endA+more])
+	return []hunk{h}
+}
+
+func diffOfNew(path, content string) string { return sides(path, content, '+') }
+
+// sides is the diff between a file and nothing.
+func sides(path, content string, sign byte) string {
 	if content == "" {
 		return ""
 	}
 	lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")
+	name := strings.TrimPrefix(path, "/")
 	var b strings.Builder
-	fmt.Fprintf(&b, "--- /dev/null\n+++ b/%s\n@@ -0,0 +1,%d @@\n", strings.TrimPrefix(path, "/"), len(lines))
+	if sign == '+' {
+		fmt.Fprintf(&b, "--- /dev/null\n+++ b/%s\n@@ -0,0 +1,%d @@\n", name, len(lines))
+	} else {
+		fmt.Fprintf(&b, "--- a/%s\n+++ /dev/null\n@@ -1,%d +0,0 @@\n", name, len(lines))
+	}
 	for _, l := range lines {
-		b.WriteByte('+')
+		b.WriteByte(sign)
 		b.WriteString(l)
 		b.WriteByte('\n')
 	}

@@ -2,6 +2,7 @@ package claudecode
 
 import (
 	"strings"
+	"sync"
 	"time"
 
 	"innerd/backends"
@@ -27,10 +28,13 @@ type translator struct {
 	schema bool                   // the answer is structured output
 	more   func() bool            // another message may follow the one that ends
 
-	cur      apiMessage
-	calls    map[string]call
-	agents   map[string]*agent // sub-agents that run, by claude's id of them
-	shells   map[string]bool   // commands that run in the background, likewise
+	cur    apiMessage
+	calls  map[string]call
+	agents map[string]*agent // sub-agents that run, by claude's id of them
+	shells map[string]bool   // commands that run in the background, likewise
+
+	mu       sync.Mutex
+	files    map[string][]leaving // that a call may delete or move; also of those who allow it
 	model    string
 	retrying bool
 	failure  *failure      // the last synthetic message that told of one
@@ -63,6 +67,27 @@ func newTranslator(emit func(events.Data), silent func(string) bool) *translator
 		speaker: speaker{emit: emit}, now: time.Now, silent: silent, more: func() bool { return false },
 		calls: map[string]call{}, agents: map[string]*agent{}, shells: map[string]bool{},
 	}
+}
+
+// mayLeave notes the files that a call may delete or move, before it runs.
+func (t *translator) mayLeave(call string, files []leaving) {
+	if len(files) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.files == nil {
+		t.files = map[string][]leaving{}
+	}
+	t.files[call] = files
+}
+
+func (t *translator) takeLeaving(call string) []leaving {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	files := t.files[call]
+	delete(t.files, call)
+	return files
 }
 
 // line translates one line. Lines that mean nothing are fine.

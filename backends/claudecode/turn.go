@@ -66,7 +66,7 @@ func newTurn(ctx context.Context, h backends.Host, uuid string, s *backends.Sett
 	// stop before it hears that its requests were canceled, or it goes on.
 	t.ctx, t.end = context.WithCancel(context.WithoutCancel(ctx))
 	t.tr = newTranslator(t.emit, t.silent)
-	t.tr.schema = len(s.Schema) > 0
+	t.tr.schema = len(given(s.Schema)) > 0
 	t.tr.more = t.more
 	return t
 }

@@ -59,13 +59,14 @@ func runWatching(t *testing.T, c backends.Conversation, set backends.Settings, o
 
 func steer(t *testing.T, c backends.Conversation, text string) error {
 	t.Helper()
-	return c.(governedConversation).Conversation.(backends.Steerer).Steer(t.Context(), []events.Part{events.Text(text)})
+	return c.(backends.Steerer).Steer(t.Context(), []events.Part{events.Text(text)})
 }
 
 // TestSteer: what comes while the model speaks is answered after that, what
 // comes while a tool runs together with its result; the run is over when both
 // are answered, and then it is too late.
 func TestSteer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, c := range []struct {
 		name string
@@ -130,6 +131,7 @@ func TestSteer(t *testing.T) {
 // TestSteerAtTheEnd steers at every moment around the end of a turn: each is
 // either answered or too late, and none begins a turn of nobody's.
 func TestSteerAtTheEnd(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	conv, s := b.open(t, backends.Config{})
 	s.queue = []arranged{{turn: text("hello"), lasts: true}}
@@ -165,6 +167,7 @@ func TestSteerAtTheEnd(t *testing.T) {
 
 // TestSteerCanceled: what claude never took was too late.
 func TestSteerCanceled(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	conv, s := b.open(t, backends.Config{}, modelstub.Say(modelstub.Text("I go on").Hang()))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -188,7 +191,7 @@ func TestSteerCanceled(t *testing.T) {
 
 func compact(t *testing.T, c backends.Conversation) error {
 	t.Helper()
-	return c.(governedConversation).Conversation.(backends.Compacter).Compact(t.Context())
+	return c.(backends.Compacter).Compact(t.Context())
 }
 
 func states(evs []events.Event) (out []string) {
@@ -203,6 +206,7 @@ func states(evs []events.Event) (out []string) {
 // TestCompact: claude's memory is summed up, on request and by itself; nothing
 // of that is an answer, and the conversation goes on, also in another process.
 func TestCompact(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var mu sync.Mutex
 	var strays []events.Event
@@ -267,6 +271,7 @@ func TestCompact(t *testing.T) {
 // TestBackground: work in the background ends with the run, or the run waits
 // for it, but not for ever; each run has one end, and the next one works.
 func TestBackground(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.limit = 700 * time.Millisecond
 	start := func(command string) modelstub.Turn {
@@ -338,6 +343,7 @@ func lastText(r modelstub.Request) string {
 // too, what they use counts; in the foreground unless they are wanted in the
 // background, where the run waits for them if it is to.
 func TestSubagents(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, c := range []struct {
 		name       string

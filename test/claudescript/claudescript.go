@@ -26,6 +26,7 @@ type Script struct {
 	usage   *modelstub.Usage
 	finish  string
 	text    bool // the last block is text
+	full    bool // the turn says that the context is nearly full
 	unasked bool
 
 	mu    sync.Mutex
@@ -89,6 +90,9 @@ func (s *Script) flush() {
 	if s.finish != "" {
 		t = t.Stops(s.finish)
 	}
+	if s.full {
+		t = t.Uses(modelstub.Usage{Input: nearlyFull, Output: 10})
+	}
 	s.add(t)
 	switch s.finish { // claude asks the model to go on
 	case backends.ReasonMaxTokens:
@@ -96,8 +100,12 @@ func (s *Script) flush() {
 	case backends.ReasonRefusal:
 		s.always(t)
 	}
-	s.blocks, s.usage, s.text = nil, nil, false
+	s.blocks, s.usage, s.text, s.full = nil, nil, false, false
 }
+
+// nearlyFull is so many tokens that claude sums up a conversation before it
+// asks again: its model's context is a million.
+const nearlyFull = 990_000
 
 // say adds text. Two texts in a row would be one message, so that something
 // is thought between them.
@@ -128,13 +136,20 @@ func (s *Script) step(step backendtest.Step) {
 		}
 		s.say(modelstub.Flood(step.Flood.Deltas, size))
 	case step.Usage != nil:
-		s.usage = &modelstub.Usage{Input: int(*step.Usage.InputTokens), Output: int(*step.Usage.OutputTokens)}
+		s.usage = usageOf(step.Usage)
+	case step.Full:
+		s.full = true
+	case step.Next:
+		s.flush()
+	case step.Compact != nil:
+		s.flush()
+		s.add(modelstub.Say(modelstub.Text("<summary>" + step.Compact.Summary + "</summary>")))
 	case step.SleepMS > 0:
 		s.other(modelstub.Control().Sleep(time.Duration(step.SleepMS) * time.Millisecond))
 	case step.Finish != "":
 		s.finish = step.Finish
-	case step.Noise != "": // not the model's: a proxy before the agent makes it
-	case !s.call(step) && !s.failure(step):
+	case step.Noise != "", step.Refused: // not the model's: a proxy makes it, a closed port
+	case !s.call(step) && !s.own(step) && !s.failure(step):
 		s.t.Errorf("claudescript: there is no way to do %+v", step)
 	}
 }
@@ -170,11 +185,12 @@ func (s *Script) failure(step backendtest.Step) bool {
 	switch {
 	case step.Retry != nil:
 		s.flush()
-		half := len(step.Retry.Text) / 2
-		s.add(modelstub.Say(modelstub.Text(step.Retry.Text[:half]).Sleep(300 * time.Millisecond).Cut(modelstub.CutReset)))
-		s.add(modelstub.Say(modelstub.Text(step.Retry.Text)))
+		s.retry(step.Retry)
 	case step.Error != nil:
-		s.always(failing(step.Error.Type))
+		s.always(failing(step.Error))
+	case step.Cut != nil:
+		s.flush()
+		s.always(modelstub.Say(cut(modelstub.Text(step.Cut.Text))).CutWhole(modelstub.CutReset))
 	case step.Stall:
 		s.always(modelstub.NoAnswer())
 	case step.Empty:
@@ -185,6 +201,21 @@ func (s *Script) failure(step backendtest.Step) bool {
 		return false
 	}
 	return true
+}
+
+// cut breaks a stream when claude has told what came before.
+func cut(b modelstub.Block) modelstub.Block {
+	return b.Sleep(300 * time.Millisecond).Cut(modelstub.CutReset)
+}
+
+func (s *Script) retry(r *backendtest.Retry) {
+	if r.Reasoning != "" {
+		s.add(modelstub.Say(cut(modelstub.Thinking(r.Reasoning[:len(r.Reasoning)/2]))))
+		s.add(modelstub.Say(modelstub.Thinking(r.Reasoning), modelstub.Text(r.Text)))
+		return
+	}
+	s.add(modelstub.Say(cut(modelstub.Text(r.Text[:len(r.Text)/2]))))
+	s.add(modelstub.Say(modelstub.Text(r.Text)))
 }
 
 // crash has the agent killed when all before it was said.
@@ -222,12 +253,12 @@ func bashInput(in json.RawMessage) map[string]any {
 }
 
 // failing is a model that fails in the way of a class.
-func failing(class string) modelstub.Turn {
-	switch class {
+func failing(e *backendtest.Error) modelstub.Turn {
+	switch e.Type {
 	case events.ErrAuth:
 		return modelstub.Fail(401)
 	case events.ErrRateLimit:
-		return modelstub.RateLimited(0)
+		return modelstub.RateLimited(time.Duration(e.RetryAfterS * float64(time.Second)))
 	case events.ErrQuota:
 		return modelstub.NoCredit()
 	case events.ErrInvalidRequest:
