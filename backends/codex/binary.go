@@ -71,6 +71,11 @@ func triple() string {
 	return arch + "-" + system
 }
 
+// platform is the vendor's package for this machine.
+func platform() string {
+	return "codex-" + runtime.GOOS + "-" + strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
+}
+
 // native is the program behind npm's launcher, where path is that: the
 // launcher is a script for Node that stays as the parent on some versions, and
 // leaves codex running when it is killed.
@@ -80,9 +85,8 @@ func native(path string) string {
 		return path
 	}
 	pkg := filepath.Dir(filepath.Dir(script)) // …/node_modules/@openai/codex
-	platform := "codex-" + runtime.GOOS + "-" + strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
 	for _, modules := range []string{filepath.Join(pkg, "node_modules", "@openai"), filepath.Dir(pkg)} {
-		if p := filepath.Join(modules, platform, "vendor", triple(), "bin", binaryName); executable(p) {
+		if p := filepath.Join(modules, platform(), "vendor", triple(), "bin", binaryName); executable(p) {
 			return p
 		}
 	}

@@ -143,3 +143,6 @@ func Answer(a events.Answer) string {
 func EffortOf(effort string, thinking int) string {
 	return effortOf(&backends.Settings{Effort: effort, ThinkingTokens: thinking})
 }
+
+// Platform is how the vendor names this machine: its package, and the folder in it.
+func Platform() [2]string { return [2]string{platform(), triple()} }

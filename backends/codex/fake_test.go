@@ -201,6 +201,25 @@ type stage struct {
 	script string
 	dir    string
 	strays atomic.Int64
+
+	children *backends.Children
+}
+
+// getenv makes the backend anew, with this environment.
+func (st *stage) getenv(vars map[string]string) {
+	st.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	st.b = codex.New(&codex.Options{Path: self, Home: st.home, Children: st.children, Getenv: env(vars)})
+}
+
+func (st *stage) config(c *backends.Credential) backends.Config {
+	return backends.Config{
+		ID: idA, Dir: st.dir, Grace: 300 * time.Millisecond, Credential: c,
+		Env: map[string]string{"CODEX_TEST_ROLE": "fake", "FAKE_SCRIPT": st.script, "CODEX_HOME": "/not/this"},
+	}
 }
 
 func newStage(t *testing.T, s script) *stage {
@@ -213,15 +232,9 @@ func newStage(t *testing.T, s script) *stage {
 	if err := os.WriteFile(st.script, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	children := backends.NewChildren(backends.ChildrenOptions{})
-	st.b = codex.New(&codex.Options{
-		Path: self, Home: st.home, Children: children,
-		Getenv: env(map[string]string{"OPENAI_API_KEY": "sk-secret-of-the-test", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}),
-	})
+	st.children = children
+	st.getenv(map[string]string{"OPENAI_API_KEY": "sk-secret-of-the-test", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -238,11 +251,10 @@ func newStage(t *testing.T, s script) *stage {
 // open opens a conversation; all of a stage share a process.
 func (st *stage) open(id, session string) backends.Conversation {
 	st.t.Helper()
-	c, err := st.b.Open(st.t.Context(), backends.Config{
-		ID: id, Dir: st.dir, Grace: 300 * time.Millisecond, Session: backends.Session{ID: session},
-		Env:   map[string]string{"CODEX_TEST_ROLE": "fake", "FAKE_SCRIPT": st.script, "CODEX_HOME": "/not/this"},
-		Stray: func(events.Event) { st.strays.Add(1) },
-	})
+	cfg := st.config(nil)
+	cfg.ID, cfg.Session = id, backends.Session{ID: session}
+	cfg.Stray = func(events.Event) { st.strays.Add(1) }
+	c, err := st.b.Open(st.t.Context(), cfg)
 	if err != nil {
 		st.t.Fatal(err)
 	}

@@ -354,13 +354,21 @@ func TestResume(t *testing.T) {
 // TestResumeImpossible: where the past can't be had, the run is told so before
 // anything was sent.
 func TestResumeImpossible(t *testing.T) {
+	refused := map[string]script{
+		"codex writes no files": {"fs/writeFile": {{`{"id":{{id}},"error":{"code":-32601,"message":"no such method"}}`}}},
+	}
 	for name, content := range map[string]string{
-		"another form":      "{}\n{}\n",
-		"no line":           "",
-		"not our text":      strings.ReplaceAll(rolled("[]"), "host_instructions", "other"),
-		"codex has lost it": rolled("[]"),
+		"codex writes no files": rolled("[]"),
+		"another form":          "{}\n{}\n",
+		"no line":               "",
+		"not our text":          strings.ReplaceAll(rolled("[]"), "host_instructions", "other"),
+		"codex has lost it":     rolled("[]"),
 	} {
-		st := newStage(t, script{"thread/resume": {{`{"id":{{id}},"error":{"code":-32600,"message":"no rollout found for thread id"}}`}}})
+		s := script{"thread/resume": {{`{"id":{{id}},"error":{"code":-32600,"message":"no rollout found for thread id"}}`}}}
+		if refused[name] != nil {
+			s = refused[name]
+		}
+		st := newStage(t, s)
 		st.keep(threadX, content)
 		evs, _, err := run(t, st.open(idA, threadX), backendtest.Turn{}, backends.Settings{System: "new"})
 		if !errors.Is(err, backends.ErrNewSession) || len(evs) > 0 {
