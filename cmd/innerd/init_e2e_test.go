@@ -25,6 +25,12 @@ type contained struct {
 // asInit starts one whose files all users may reach.
 func asInit(t *testing.T, services string, env ...string) *contained {
 	t.Helper()
+	return asInitUser(t, 0, services, env)
+}
+
+// asInitUser is asInit as another user than root.
+func asInitUser(t *testing.T, uid uint32, services string, env []string) *contained {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root may start processes of other users")
 	}
@@ -34,6 +40,9 @@ func asInit(t *testing.T, services string, env ...string) *contained {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(root, int(uid), int(uid)); err != nil {
 		t.Fatal(err)
 	}
 	program := filepath.Join(root, "innerd")
@@ -59,6 +68,9 @@ func asInit(t *testing.T, services string, env ...string) *contained {
 	s := &served{home: h, cmd: h.command(context.Background(), args...)}
 	s.cmd.Path = program
 	s.cmd.Args[0] = program
+	if uid != 0 {
+		s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -287,4 +299,20 @@ func TestHealth(t *testing.T) {
 	s.run("health", "--listen", addr).want(t, 0)
 	s.run("health", "--ready", "--listen", addr).want(t, 0)
 	s.run("health", "--listen", "127.0.0.1:1").want(t, 3, "no answer")
+}
+
+// Not as root it runs both as that user, and says what that means.
+func TestInitAsOneUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may start processes of other users")
+	}
+	c := asInitUser(t, 65534, "", nil)
+	pid := c.ready()
+	if uid := uidOf(t, pid); uid != "65534" {
+		t.Errorf("the server runs as %s", uid)
+	}
+	if !strings.Contains(c.log.text(), "promises nothing against a hostile one") {
+		t.Error("it does not say so")
+	}
+	c.run("run", "-b", "simulate", "one user").want(t, 0, "one user")
 }

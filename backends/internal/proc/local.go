@@ -34,13 +34,16 @@ type User struct {
 }
 
 // NewLocalAs is NewLocal for a process that may change its user (root, or with
-// CAP_SETUID, CAP_SETGID and CAP_KILL): children run as u. Only u can read the
+// CAP_SETUID, CAP_SETGID and CAP_KILL), or is u already: children run as u. Only u can read the
 // marks of its processes, so that Sweep runs sweeper, a program that calls
 // SweepMain, as u too. orphans is told of every start; nil where this is not
 // process 1. Linux only.
 func NewLocalAs(u User, sweeper []string, orphans *Orphans) Starter {
 	l := NewLocal().(*local)
-	l.user, l.sweeper, l.orphans = &u, sweeper, orphans
+	l.orphans = orphans
+	if int(u.UID) != os.Getuid() || int(u.GID) != os.Getgid() { // else nothing changes, and no right is needed
+		l.user, l.sweeper = &u, sweeper
+	}
 	return l
 }
 
