@@ -47,7 +47,7 @@ type Backend struct {
 	mu       sync.Mutex
 	versions map[string]*version // by path, modification time and size
 
-	unknown unknown
+	unknown backends.UnknownTypes
 }
 
 // New makes the backend. It starts nothing, and needs nothing to be there:
@@ -82,9 +82,8 @@ func (b *Backend) capabilities() backends.Capabilities {
 
 // Probe implements backends.Backend. The binary's version is asked for once.
 func (b *Backend) Probe(ctx context.Context) backends.Status {
-	s := backends.Status{Pinned: Version, Login: "none", Capabilities: b.capabilities()}
 	l := b.login(nil)
-	s.Login = l.kind()
+	s := backends.Status{Pinned: Version, Login: l.kind(), Source: l.Source, Capabilities: b.capabilities()}
 	path, err := b.binary()
 	if err != nil {
 		s.Why, s.Hint, s.ErrorType = err.Error(), hintInstall, events.ErrBackendUnavailable
@@ -95,7 +94,7 @@ func (b *Backend) Probe(ctx context.Context) backends.Status {
 		s.Hint, s.ErrorType = hintInstall, events.ErrBackendUnavailable
 		return s
 	}
-	if !l.usable() {
+	if !l.Usable() {
 		s.Why, s.Hint, s.ErrorType = whyNoLogin, hintLogin, events.ErrAuth
 		return s
 	}
@@ -120,7 +119,7 @@ func (b *Backend) Open(_ context.Context, cfg backends.Config) (backends.Convers
 		return nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: err.Error() + ". " + hintInstall}
 	}
 	l := b.login(cfg.Credential)
-	if !l.usable() {
+	if !l.Usable() {
 		return nil, &backends.Error{Type: events.ErrAuth, Message: whyNoLogin + ". " + hintLogin}
 	}
 	dir := b.configDir()

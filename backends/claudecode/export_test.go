@@ -70,7 +70,7 @@ func HostName(tools []string, listed string) (string, bool) {
 
 // ChooseModel is what becomes of a wanted model.
 func ChooseModel(configured, baseURL, wanted string) (model, foreign string) {
-	l := login{model: configured, baseURL: baseURL}
+	l := login{backends.Access{Credential: backends.Credential{Model: configured, BaseURL: baseURL}}}
 	return l.chooseModel(wanted)
 }
 

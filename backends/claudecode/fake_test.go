@@ -158,11 +158,12 @@ func (p *player) expect(want string) error {
 // faked is a conversation with the fake.
 type faked struct {
 	backends.Conversation
-	script string
-	saved  []backends.Session
-	home   string
-	logged tallyLog
-	strays atomic.Int64
+	script  string
+	backend *claudecode.Backend
+	saved   []backends.Session
+	home    string
+	logged  tallyLog
+	strays  atomic.Int64
 }
 
 // tallyLog counts what is logged.
@@ -192,6 +193,7 @@ func openFake(t *testing.T, bare bool, session string, acts ...act) *faked {
 		Path: self, Home: f.home, Children: children, Logger: slog.New(&f.logged),
 		Getenv: env(map[string]string{"ANTHROPIC_API_KEY": "sk-secret-of-the-test", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}),
 	})
+	f.backend = b
 	if session != "" {
 		keepSession(t, f.home, session)
 	}

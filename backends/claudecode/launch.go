@@ -135,8 +135,8 @@ func (b *Backend) retries() int {
 // model chooses: the turn's, if it can be one of this agent's, else the
 // configured one, else claude's own default. foreign is one that was refused.
 func (l *login) chooseModel(wanted string) (model, foreign string) {
-	if wanted == "" || wanted == l.model {
-		return l.model, ""
+	if wanted == "" || wanted == l.Model {
+		return l.Model, ""
 	}
 	low := strings.ToLower(wanted)
 	if strings.Contains(low, "claude") {
@@ -146,8 +146,8 @@ func (l *login) chooseModel(wanted string) (model, foreign string) {
 	case "opus", "sonnet", "haiku", "opusplan", "default", "best":
 		return wanted, ""
 	}
-	if l.baseURL == "" || isAnthropic(l.baseURL) || otherVendor(low) {
-		return l.model, wanted
+	if l.BaseURL == "" || isAnthropic(l.BaseURL) || otherVendor(low) {
+		return l.Model, wanted
 	}
 	return wanted, "" // a gateway has names of its own
 }

@@ -153,6 +153,45 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// TestOtherVersion: another version is usable, with a warning.
+func TestOtherVersion(t *testing.T) {
+	for version, warned := range map[string]bool{claudecode.Version: false, "2.2.0": true} {
+		b := claudecode.New(&claudecode.Options{
+			Path: versionScript(t, t.TempDir(), "echo "+version), Home: t.TempDir(), Children: children(t),
+			Getenv: env(map[string]string{"ANTHROPIC_API_KEY": "k"}),
+		})
+		s := b.Probe(t.Context())
+		if !s.Usable || (s.Hint != "") != warned || warned && !strings.Contains(s.Hint, version) {
+			t.Errorf("%s: %+v", version, s)
+		}
+	}
+}
+
+// TestLoginCommand: claude's own login, into the folder that conversations use,
+// without any key of the server's.
+func TestLoginCommand(t *testing.T) {
+	home := t.TempDir()
+	path := versionScript(t, t.TempDir(), "echo 1")
+	b := claudecode.New(&claudecode.Options{
+		Path: path, Home: home, Children: children(t), Getenv: env(map[string]string{"ANTHROPIC_API_KEY": "k", "BROWSER": "lynx"}),
+	})
+	c, err := b.Login()
+	if err != nil || c.Path != path || !slices.Equal(c.Args, []string{"auth", "login"}) {
+		t.Fatal(c, err)
+	}
+	dir := filepath.Join(home, "claude")
+	if !slices.Contains(c.Env, "CLAUDE_CONFIG_DIR="+dir) || !slices.Contains(c.Env, "BROWSER=lynx") || strings.Contains(strings.Join(c.Env, "\n"), "API_KEY") {
+		t.Errorf("%q", c.Env)
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		t.Error(err)
+	}
+	b = claudecode.New(&claudecode.Options{Path: "/no/such", Home: home, Children: children(t), Getenv: env(nil)})
+	if _, err := b.Login(); err == nil {
+		t.Error("a login without a program")
+	}
+}
+
 // TestVendorLogin: a login that `claude` made is used, by a copy.
 func TestVendorLogin(t *testing.T) {
 	user, home := t.TempDir(), t.TempDir()

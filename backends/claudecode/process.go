@@ -30,7 +30,7 @@ type process struct {
 	log     *slog.Logger
 	launch  launch
 	dir     string // where it works
-	unknown *unknown
+	unknown *backends.UnknownTypes
 
 	mu      sync.Mutex
 	child   *proc.Child
@@ -258,7 +258,7 @@ func (p *process) line(b []byte) {
 		return
 	}
 	if !known(l) {
-		p.unknown.add(l)
+		p.countUnknown(l)
 	}
 	switch l.Type {
 	case lineControlResponse:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -166,6 +167,10 @@ func TestOddOutput(t *testing.T) {
 	}
 	if notices < 2 || notices > 3 { // the first line may have come before the turn
 		t.Errorf("%d notices", notices)
+	}
+	want := map[string]int64{"a_new_type": 1, "system/news": 1, "control_request/dance": 1}
+	if got := f.backend.Unknown(); !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
 	}
 	if u := evs[len(evs)-1].Data.(events.Usage); *u.InputTokens != 6 {
 		t.Errorf("the other result is not counted: %d", *u.InputTokens)

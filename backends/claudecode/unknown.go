@@ -1,45 +1,19 @@
 package claudecode
 
-import "sync"
-
-// maxUnknown is how many types are told apart: what an agent prints must not
-// fill the server's memory.
-const maxUnknown = 100
-
-// unknown counts what claude prints that this package does not know.
-type unknown struct {
-	mu sync.Mutex
-	n  map[string]int64
-}
-
-func (u *unknown) add(l *line) {
+// countUnknown counts a line that this package does not know, and says so once
+// for each type.
+func (p *process) countUnknown(l *line) {
 	name := l.Type
 	if l.Type == lineSystem || l.Type == lineControlRequest {
 		name += "/" + orElse(l.Subtype, l.Request.Subtype)
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.n == nil {
-		u.n = map[string]int64{}
+	if p.unknown.Add(name) {
+		p.log.Info("claude printed an event of a type that is not known", "type", name)
 	}
-	if _, ok := u.n[name]; !ok && len(u.n) >= maxUnknown {
-		name = "other"
-	}
-	u.n[name]++
 }
 
-// Unknown is how often claude printed events of types that this version does
-// not know, by type, since the server began. They are signs of life, and mean
-// nothing else.
-func (b *Backend) Unknown() map[string]int64 {
-	b.unknown.mu.Lock()
-	defer b.unknown.mu.Unlock()
-	out := make(map[string]int64, len(b.unknown.n))
-	for name, n := range b.unknown.n {
-		out[name] = n
-	}
-	return out
-}
+// Unknown implements backends.Observer.
+func (b *Backend) Unknown() map[string]int64 { return b.unknown.Counts() }
 
 // known are the types of lines that mean something here, or are known to mean
 // nothing.
