@@ -94,7 +94,13 @@ func (s *Server) ExtendedCard(ctx context.Context, c Call, req *spec.ExtendedCar
 	if err != nil {
 		return nil, err
 	}
-	card, err := s.card(ctx, c.Base, tenant)
+	base := c.Base
+	for _, known := range []string{s.opt.URL, s.opt.Local} {
+		if base == "" && known != "" {
+			base = strings.TrimRight(known, "/") + "/"
+		}
+	}
+	card, err := s.card(ctx, base, tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,7 @@ type Options struct {
 	Open     bool   // no key is asked for
 	Version  string // of innerd
 	URL      string // of the server as the outside sees it; "" is BaseURL
+	Local    string // of the server from this machine, for callers that come over gRPC
 	GRPC     string // host:port of the gRPC listener as the outside sees it; "" is none
 	Profile  bool   // the host-loop profile is served at URL, and stands in the card
 	BothRoot bool   // the root card is one for 0.3 clients too

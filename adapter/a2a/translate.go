@@ -225,10 +225,12 @@ func (t *translator) artifactOf(messageID string) *message {
 }
 
 // discarded takes a message back: its artifact is empty until it is said again.
+// Only what was shown is taken back, also where its deltas were not read here.
 func (t *translator) discarded(d events.Discarded) {
-	if m := t.messages[d.MessageID]; m != nil {
+	if d.MessageID != "" {
+		m := t.artifactOf(d.MessageID)
 		delete(t.messages, d.MessageID)
-		t.reuse = m.artifact
+		t.reuse, t.begun[m.artifact] = m.artifact, true
 		t.put(update{artifact: t.response(m.artifact, "", true, false)})
 	}
 	if d.ReasoningID != "" {

@@ -93,10 +93,26 @@ func checkScheme(u *url.URL) error {
 		return fmt.Errorf("%w: the scheme must be http or https", ErrUnsafe)
 	case u.Hostname() == "":
 		return fmt.Errorf("%w: there is no host in it", ErrUnsafe)
+	case oddNumber(u.Hostname()):
+		return fmt.Errorf("%w: the host is an address in a spelling that is not supported", ErrUnsafe)
 	case u.User != nil:
 		return fmt.Errorf("%w: a user name in a URL is not supported", ErrUnsafe)
 	}
 	return nil
+}
+
+// oddNumber reports whether a host is a number that some resolvers take for an
+// IPv4 address: 2130706433, 0x7f.1, 0177.0.0.1.
+func oddNumber(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return false
+	}
+	last := strings.TrimSuffix(host, ".")
+	last = strings.ToLower(last[strings.LastIndexByte(last, '.')+1:])
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
 // Client makes a client whose every connection is checked. It uses no proxy,

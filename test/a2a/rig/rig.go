@@ -116,7 +116,7 @@ func (s *Server) open(o Options) error {
 	}
 	s.URL = "http://" + l.Addr().String()
 	opt := a2a.Options{
-		Owner: adapter.Owner, Spec: adapter.SpecOf, BaseURL: adapter.BaseURL, Open: len(o.Keys) == 0, Version: "test",
+		Owner: adapter.Owner, Spec: adapter.SpecOf, BaseURL: adapter.BaseURL, Open: len(o.Keys) == 0, Version: "test", Local: s.URL,
 		BothRoot: o.BothRoot, Signer: o.Signer, Profile: true, Heartbeat: o.Heartbeat, Write: o.Write, Logger: o.Logger, Intercept: tckagent.Intercept,
 	}
 	if !o.NoPush {

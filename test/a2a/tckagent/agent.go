@@ -121,7 +121,9 @@ var scenarios = []struct {
 		return a.artifact(spec.Part{URL: &url, Filename: "output.txt", MediaType: "text/plain"}, false, true)
 	}},
 	{"tck-artifact-file", file},
-	{"tck-artifact-data", func(a *act) error { return a.artifact(spec.Data(json.RawMessage(`{"key":"value","count":42}`)), false, true) }},
+	{"tck-artifact-data", func(a *act) error {
+		return a.artifact(spec.Data(json.RawMessage(`{"key":"value","count":42}`)), false, true)
+	}},
 	{"tck-input-required", ask},
 	{"tck-reject-task", func(*act) error { return &backends.Error{Type: events.ErrInvalidRequest, Message: "rejected"} }},
 	{"tck-stream-ordering-001", func(a *act) error {
