@@ -74,6 +74,7 @@ func (a *app) init(ctx context.Context, f *initFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	o.Started = trim
 	code, err := entrypoint.Run(ctx, signals, o)
 	if err != nil {
 		return exitError{exitFailed, err}

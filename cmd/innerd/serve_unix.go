@@ -41,6 +41,7 @@ func (a *app) serve(cmd *cobra.Command) error {
 		return err
 	}
 	s.announce()
+	trim()
 	var failure error
 	select {
 	case sig := <-signals:

@@ -26,6 +26,8 @@ type Options struct {
 	Grace time.Duration
 	// Logger says what happens to the server; nil: nothing.
 	Logger *slog.Logger
+	// Started is called when the first server runs; nil: nothing is.
+	Started func()
 	// Stdout and Stderr are those of the server and of services; nil: this
 	// process's.
 	Stdout, Stderr *os.File

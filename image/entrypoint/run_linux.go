@@ -216,6 +216,10 @@ func (e *entry) once(ctx context.Context, signals <-chan os.Signal) (end backend
 		})
 	}
 	serving.Go(func() { e.late.serve(links.late) }) // likewise
+	if started := e.o.Started; started != nil {
+		e.o.Started = nil
+		started()
+	}
 	stopped = e.watch(ctx, signals, id)
 	serving.Wait()
 	end, err = e.server.Reap(id)
