@@ -68,6 +68,7 @@ func (c *conversation) Compact(ctx context.Context) error {
 	}
 	c.await(ctx, p, t)
 	t.settle()
+	c.seal()
 	return c.compacted(ctx, p, t)
 }
 

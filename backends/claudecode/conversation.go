@@ -25,14 +25,18 @@ type conversation struct {
 	session string
 	saved   string // the session that Save has
 	told    bool   // claude knows something of this session
+	forkOf  string // the session that this one is a copy of, until claude has made it
+	forked  string // why the next run's session is a copy; it is told then
+	sealed  int64  // how much of the session's file is ours; 0: not known
 	effort  string
 	think   int
 	denied  []string // tools of the host's that are gone
 
 	mu      sync.Mutex
-	run     *running // nil between runs
-	p       *process // nil before the first run, and while none is wanted
-	gone    bool     // done is closed
+	run     *running        // nil between runs
+	ours    map[string]bool // inputs that we have sent, by uuid
+	p       *process        // nil before the first run, and while none is wanted
+	gone    bool            // done is closed
 	closed  bool
 	done    chan struct{}
 	watches sync.WaitGroup
@@ -165,6 +169,10 @@ func (c *conversation) ready(ctx context.Context, in *backends.Input, h backends
 		return nil, err
 	}
 	h.Emit(events.Event{}) // the start is over, and was a success
+	if c.forked != "" {
+		h.Emit(status(events.StateNotice, "the session is forked: "+c.forked+"; this conversation goes on in a copy, session "+c.session))
+		c.forked = ""
+	}
 	if foreign != "" {
 		h.Emit(status(events.StateNotice, "the model "+foreign+" is not one of Claude Code's; using "+orElse(model, "its default")))
 	}
@@ -175,9 +183,10 @@ func (c *conversation) ready(ctx context.Context, in *backends.Input, h backends
 // turn out that claude has lost the session.
 func (c *conversation) launched(ctx context.Context, l launch, tools []backends.Tool) (*process, error) {
 	p := c.current()
+	why := c.conflict(p)
 	// Claude counts what it may spend from its start on.
 	fits := p != nil && p.launch == l && (l.maxCost == 0 || p.unused())
-	if fits && !p.outdated(tools) {
+	if fits && why == "" && !p.outdated(tools) {
 		if err := p.setTools(ctx, tools); err != nil {
 			return nil, c.ended(p, err)
 		}
@@ -187,6 +196,10 @@ func (c *conversation) launched(ctx context.Context, l launch, tools []backends.
 		if err := c.retire(ctx, p); err != nil { // two processes would spoil the session
 			return nil, &backends.Error{Type: events.ErrInternal, Message: "the claude before could not be ended: " + err.Error()}
 		}
+	}
+	if why != "" {
+		c.fork()
+		c.forked = why
 	}
 	p, err := c.launch(ctx, l, tools)
 	if errors.Is(err, errNoConversation) {
@@ -219,10 +232,14 @@ func (c *conversation) launch(ctx context.Context, l launch, tools []backends.To
 	if err := c.save(); err != nil {
 		return nil, err
 	}
+	there := c.resumes()
+	if there {
+		c.forkOf = ""
+	}
 	env, secrets := c.environ(c.cfg.Env)
 	p := newProcess(l, newToolset(tools), &c.cfg, c.b)
 	err := p.start(ctx, c.b.o.Children, proc.Command{
-		Name: binaryName, Path: c.path, Args: l.args(c.session, c.resumes(), c.cfg.AddDirs), Dir: c.cfg.Dir,
+		Name: binaryName, Path: c.path, Args: l.args(c.session, there, c.forkOf, c.cfg.AddDirs), Dir: c.cfg.Dir,
 		Env: c.b.o.Children.Environ(env), Conversation: c.cfg.ID, Secrets: secrets, Grace: c.cfg.Grace,
 	})
 	if err != nil {

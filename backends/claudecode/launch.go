@@ -63,7 +63,7 @@ func launchOf(s *backends.Settings, model string) launch {
 
 // args is the command line. Lists stand behind "=": without it claude takes
 // what follows for a part of them.
-func (l *launch) args(session string, resume bool, addDirs []string) []string {
+func (l *launch) args(session string, resume bool, forkOf string, addDirs []string) []string {
 	args := []string{
 		"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages",
 		"--setting-sources", "", "--strict-mcp-config", // a repository decides nothing
@@ -72,9 +72,12 @@ func (l *launch) args(session string, resume bool, addDirs []string) []string {
 		"--forward-subagent-text",
 		"--disallowedTools=" + l.denied,
 	}
-	if resume {
+	switch {
+	case resume:
 		args = append(args, "--resume", session)
-	} else {
+	case forkOf != "":
+		args = append(args, "--resume", forkOf, "--fork-session", "--session-id", session)
+	default:
 		args = append(args, "--session-id", session)
 	}
 	if l.model != "" {

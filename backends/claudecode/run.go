@@ -42,6 +42,7 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	t := newTurn(ctx, h, newUUID(), &in.Set)
 	p.attach(t)
 	c.told = true
+	c.sent(t.uuid)
 	if err := p.say(t.uuid, content); err != nil && !errors.Is(err, errEnded) { // its end is seen below
 		p.detach()
 		t.settle()
@@ -87,6 +88,7 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn) (backe
 		p.detach()
 		t.tr.lost()
 	}
+	defer c.seal()
 	if id := p.session(); id != "" && id != c.session {
 		c.session = id
 		if err := c.save(); err != nil {

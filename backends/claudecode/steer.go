@@ -58,7 +58,9 @@ func (c *conversation) Steer(ctx context.Context, parts []events.Part) error {
 	if err != nil {
 		return err
 	}
-	in, err := r.t.add(r.p, parts, content)
+	uuid := newUUID()
+	c.sent(uuid)
+	in, err := r.t.add(r.p, uuid, parts, content)
 	if err != nil {
 		return err
 	}
@@ -75,9 +77,8 @@ func (c *conversation) Steer(ctx context.Context, parts []events.Part) error {
 
 // add sends one more input. It is counted and sent under the lock that the end
 // is decided under: what is sent is answered, what is too late is not sent.
-func (t *turn) add(p *process, parts []events.Part, content []inBlock) (*input, error) {
+func (t *turn) add(p *process, uuid string, parts []events.Part, content []inBlock) (*input, error) {
 	in := &input{steered: true, text: textOfParts(parts), taken: make(chan struct{})}
-	uuid := newUUID()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || t.stopping || t.ctx.Err() != nil {

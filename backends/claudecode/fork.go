@@ -1,0 +1,149 @@
+package claudecode
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Claude does not lock a session: two processes that have the same one open
+// write into the same file, and what one of them was told is lost. So before a
+// turn we look whether somebody else has it, or has gone on with it since; then
+// this conversation goes on in a copy.
+
+const maxOurs = 1000 // inputs that are remembered as ours
+
+// sent notes an input as ours.
+func (c *conversation) sent(uuid string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ours == nil || len(c.ours) >= maxOurs {
+		c.ours = map[string]bool{}
+	}
+	c.ours[uuid] = true
+}
+
+// seal notes how far the session's file is ours.
+func (c *conversation) seal() {
+	path, there := c.sessionFile(c.session)
+	if there != yes {
+		return
+	}
+	if info, err := os.Stat(path); err == nil {
+		c.sealed = info.Size()
+	}
+}
+
+// conflict says who else has this session; "" where nobody is seen.
+func (c *conversation) conflict(p *process) string {
+	if !c.told {
+		return ""
+	}
+	path, there := c.sessionFile(c.session)
+	if there != yes {
+		return ""
+	}
+	own := 0
+	if p != nil {
+		own = p.child.PID()
+	}
+	if pid := c.holder(own); pid != 0 {
+		return "another claude (process " + strconv.Itoa(pid) + ") has it open"
+	}
+	if c.sealed > 0 && c.goneOn(path) {
+		return "another claude has gone on with it"
+	}
+	return ""
+}
+
+// holder is another process that has the session open, 0 where none is seen.
+func (c *conversation) holder(own int) int {
+	files, _ := filepath.Glob(filepath.Join(c.b.configDir(), "sessions", "*.json"))
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		var s struct {
+			PID     int    `json:"pid"`
+			Session string `json:"sessionId"`
+			Start   string `json:"procStart"`
+		}
+		if json.Unmarshal(raw, &s) == nil && s.Session == c.session && s.PID != own && startOf(s.PID) == s.Start {
+			return s.PID
+		}
+	}
+	return 0
+}
+
+// startOf is when a process started, as /proc tells it; "" for none.
+func startOf(pid int) string {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ") // the name before may hold anything
+	fields := strings.Fields(rest)
+	const start = 22 - 3 // field 22 of all, counted from 1, of which two are cut
+	if len(fields) > start {
+		return fields[start]
+	}
+	return ""
+}
+
+// goneOn reports whether a file has an input that is not ours behind where it
+// was ours.
+func (c *conversation) goneOn(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false // not known
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if info, err := f.Stat(); err != nil || info.Size() == c.sealed {
+		return false
+	}
+	if _, err := f.Seek(c.sealed, io.SeekStart); err != nil {
+		return false
+	}
+	r := bufio.NewReader(f)
+	for {
+		line, err := r.ReadBytes('\n')
+		if bytes.Contains(line, []byte(`"type":"user"`)) && c.foreign(line) {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+// foreign reports whether a line of a session's file is an input of somebody
+// else's. What claude writes as the user's by itself stands in brackets.
+func (c *conversation) foreign(line []byte) bool {
+	var l struct {
+		Type    string  `json:"type"`
+		UUID    string  `json:"uuid"`
+		Meta    bool    `json:"isMeta"`
+		Side    bool    `json:"isSidechain"`
+		Summary bool    `json:"isCompactSummary"`
+		Message message `json:"message"`
+	}
+	if lenient(json.Unmarshal(line, &l)) != nil || l.Type != lineUser || l.Meta || l.Side || l.Summary || len(l.Message.Content) == 0 {
+		return false
+	}
+	c.mu.Lock()
+	ours := c.ours[l.UUID]
+	c.mu.Unlock()
+	first := l.Message.Content[0]
+	return !ours && first.Type == blockText && !strings.HasPrefix(first.Text, "[") && !strings.HasPrefix(first.Text, "<")
+}
+
+// fork has the next process go on in a copy of the session, under another id.
+func (c *conversation) fork() {
+	c.forkOf, c.session, c.sealed = c.session, newUUID(), 0
+}
