@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,28 +30,50 @@ type rig struct {
 	skip    map[string]string
 	server  func(testing.TB) *server // not started
 	seat    func(testing.TB, *server, string) seat
+	share   bool // cases that harm neither server nor agent have them in common: a start is dear
 }
 
-// conform plays every case over HTTP, each on a server of its own.
+// conform plays every case over HTTP, each on a server of its own, or on a
+// common one.
 func conform(t *testing.T, r rig) {
+	var common *server
+	if r.share {
+		common = r.server(t)
+		common.start()
+	}
 	for _, c := range backendtest.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			if why := r.impossible(c); why != "" {
 				t.Skip(why)
 			}
 			t.Parallel()
-			s := r.server(t)
-			s.start()
-			main := &talk{t: t, s: s, backend: r.backend, contextID: "main", seat: r.seat(t, s, "main")}
+			s, shared := common, common != nil && !harms(c)
+			if shared {
+				s = common.of(t)
+			} else {
+				s = r.server(t)
+				s.start()
+			}
+			main := &talk{t: t, s: s, backend: r.backend, contextID: c.Name + "-main", seat: r.seat(t, s, c.Name+"-main"), shared: shared}
 			var beside sync.WaitGroup
 			if len(c.Beside) > 0 {
-				k := &talk{t: t, s: s, backend: r.backend, contextID: "beside", seat: r.seat(t, s, "beside")}
+				k := &talk{t: t, s: s, backend: r.backend, contextID: c.Name + "-beside", seat: r.seat(t, s, c.Name+"-beside"), shared: shared}
 				beside.Go(func() { k.play(c.Beside) })
 			}
 			main.play(c.Turns)
 			beside.Wait()
 		})
 	}
+}
+
+// harms reports whether a case ends the server, or an agent that others share.
+func harms(c backendtest.Case) bool {
+	for _, turn := range slices.Concat(c.Turns, c.Beside) {
+		if turn.Before == backendtest.BeforeRestart || turn.Before == backendtest.BeforeKill {
+			return true
+		}
+	}
+	return c.Uses(func(s backendtest.Step) bool { return s.Crash != nil })
 }
 
 func (r rig) impossible(c backendtest.Case) string {

@@ -69,6 +69,13 @@ func newServer(t testing.TB) *server {
 	return s
 }
 
+// of is the server as another test sees it, which neither starts nor stops it.
+func (s *server) of(t testing.TB) *server {
+	same := *s
+	same.t = t
+	return &same
+}
+
 // serve makes a server and starts it.
 func serve(t testing.TB, args ...string) *server {
 	t.Helper()
