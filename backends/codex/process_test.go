@@ -182,7 +182,7 @@ func TestDoesNotStop(t *testing.T) {
 }
 
 // pair runs a turn that lasts beside one that is canceled and does not stop.
-func pair(t *testing.T, st *stage) (canceled, beside error, c, d backends.Conversation, evs []events.Event) {
+func pair(t *testing.T, st *stage) (c, d backends.Conversation, evs []events.Event, canceled, beside error) {
 	t.Helper()
 	c, d = st.open(idA, ""), st.open(idB, "")
 	var both sync.WaitGroup
@@ -197,7 +197,7 @@ func pair(t *testing.T, st *stage) (canceled, beside error, c, d backends.Conver
 	if n := len(st.launches()); n != 1 {
 		t.Errorf("%d processes", n)
 	}
-	return canceled, beside, c, d, evs
+	return c, d, evs, canceled, beside
 }
 
 // TestGivenUp: in a process that others share, what does not stop is given up,
@@ -209,7 +209,7 @@ func TestGivenUp(t *testing.T) {
 		"turn/start": {{accepted, started, said("one")}}, "turn/interrupt": {{done}},
 		"thread/loaded/list": {{done, said("too late"), other, end}},
 	})
-	canceled, beside, c, d, evs := pair(t, st)
+	c, d, evs, canceled, beside := pair(t, st)
 	if !errors.Is(canceled, backends.ErrCanceled) || beside != nil {
 		t.Error(canceled, beside)
 	}
@@ -228,7 +228,7 @@ func TestGivenUp(t *testing.T) {
 // it every run in it.
 func TestDeaf(t *testing.T) {
 	st := newStage(t, script{"turn/start": {{accepted, started, said("one")}}, "turn/interrupt": {{"!deaf"}}})
-	canceled, beside, c, d, _ := pair(t, st)
+	c, d, _, canceled, beside := pair(t, st)
 	if !errors.Is(canceled, backends.ErrCanceled) || class(beside) != events.ErrBackendCrashed {
 		t.Error(canceled, beside)
 	}

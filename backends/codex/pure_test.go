@@ -161,8 +161,10 @@ func TestAnswers(t *testing.T) {
 		"timeout":  {events.Answer{Outcome: events.OutcomeTimeout}, `{"contentItems":[{"type":"inputText","text":"The tool did not answer in time."}],"success":false}`},
 		"canceled": {events.Answer{Outcome: events.OutcomeCanceled}, `{"contentItems":[{"type":"inputText","text":"The tool call was canceled."}],"success":false}`},
 		"parts": {events.Answer{Outcome: events.OutcomeOK, Content: []events.Part{
-			{Type: events.PartImage, MimeType: "image/png", Data: "AA=="}, {Type: events.PartJSON, JSON: []byte(`{"a":1}`)},
-			{Type: events.PartFile, Name: "n.txt", Data: "aGk="}, {Type: events.PartAudio, Name: "a.mp3", MimeType: "audio/mpeg", Data: "/w=="},
+			{Type: events.PartImage, MimeType: "image/png", Data: "AA=="},
+			{Type: events.PartJSON, JSON: []byte(`{"a":1}`)},
+			{Type: events.PartFile, Name: "n.txt", Data: "aGk="},
+			{Type: events.PartAudio, Name: "a.mp3", MimeType: "audio/mpeg", Data: "/w=="},
 			{Type: events.PartFile, Name: "o.csv", Path: "/tmp/o.csv"},
 		}}, `{"contentItems":[{"type":"inputImage","text":"","imageUrl":"data:image/png;base64,AA=="},{"type":"inputText","text":"{\"a\":1}"},` +
 			`{"type":"inputText","text":"[file n.txt]\nhi\n[end of n.txt]"},{"type":"inputText","text":"[audio a.mp3 (audio/mpeg): its content is not text, and can't be shown]"},` +

@@ -103,8 +103,10 @@ func TestSettingsOfTurns(t *testing.T) {
 	for i, want := range []struct {
 		effort, model, system, tool string
 	}{
-		{"high", "gpt-5.5", "first-text", ""}, {"low", "gpt-5.5", "second-text", "For tests: alpha"},
-		{"medium", "gpt-5.5", "", "another one"}, {"medium", "gpt-5.4", "", ""},
+		{"high", "gpt-5.5", "first-text", ""},
+		{"low", "gpt-5.5", "second-text", "For tests: alpha"},
+		{"medium", "gpt-5.5", "", "another one"},
+		{"medium", "gpt-5.4", "", ""},
 	} {
 		seen, got := codexscript.Seen(rs[i]), rs[i]
 		spec, _ := got.Tool("alpha")
@@ -307,7 +309,8 @@ func TestUnaskedToolsAreOff(t *testing.T) {
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("one"), text("two"), text("three"))
 	for i, set := range []backends.Settings{
-		{Permission: backends.PermissionAuto}, {Permission: backends.PermissionAsk},
+		{Permission: backends.PermissionAuto},
+		{Permission: backends.PermissionAsk},
 		{Permission: backends.PermissionDeny, Options: json.RawMessage(`{"web_search":"cached"}`)},
 	} {
 		if _, _, err := run(t, c, backendtest.Turn{}, set); err != nil {

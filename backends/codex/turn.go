@@ -3,8 +3,6 @@ package codex
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -191,73 +189,6 @@ func (t *turn) usage(u tokenUsage, base counts) {
 	t.calls = 0
 }
 
-// checkLimit stops the turn when its last model turn wants to go on. Codex
-// itself has no such limit.
-func (t *turn) checkLimit() {
-	if t.maxTurns > 0 && t.turns >= t.maxTurns && t.calls > 0 && t.limit == "" && !t.ended {
-		t.limit = backends.ReasonMaxTurns
-		t.interruptLocked()
-	}
-}
-
-// failing takes an error that codex tries to get over, or that ends the turn:
-// then turn/completed says it again.
-func (t *turn) failing(n *notification) {
-	if !n.WillRetry {
-		return
-	}
-	e := n.Error.classed()
-	t.tr.retry(e, n.Error)
-	switch _, httpStatus := n.Error.kind(); {
-	case n.Error.reason() != "" && t.limit == "": // it would only be refused again
-		t.limit = n.Error.reason()
-		t.interruptLocked()
-	case hopeless(httpStatus), e.RetryAfter > patience:
-		t.doomLocked(e) // it would be asked for again and again, or after too long
-	case httpStatus == http.StatusTooManyRequests && !t.settled:
-		t.answers.Go(func() { t.untilWhen(e) }) // ends after logLimit, or with the turn
-	}
-}
-
-func (t *turn) doomLocked(e *backends.Error) {
-	if t.doom == nil && !t.ended {
-		t.doom = e
-		t.interruptLocked()
-	}
-}
-
-const (
-	// patience is how long codex may wait before it asks a model again: a host
-	// that knows the time can do something else meanwhile.
-	patience = 15 * time.Second
-	// logLimit is how long the log may take that tells the time.
-	logLimit = 500 * time.Millisecond
-)
-
-// untilWhen looks for the time that codex is going to wait: it takes it from
-// the provider's header, and tells it in its log alone.
-func (t *turn) untilWhen(e *backends.Error) {
-	look := time.NewTicker(logLimit / 10)
-	defer look.Stop()
-	for range 10 {
-		select {
-		case <-look.C:
-		case <-t.over:
-			return
-		case <-t.ctx.Done():
-			return
-		}
-		if wait := loggedDelay(t.s.process().StderrTail(), t.turnID()); wait > 0 {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			if e.RetryAfter = wait; wait > patience {
-				t.doomLocked(e)
-			}
-			return
-		}
-	}
-}
-
 func (t *turn) completedLocked(n *notification) {
 	info := n.Turn
 	t.result = &info
@@ -313,20 +244,6 @@ func (t *turn) completed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.result != nil && t.result.Status == "completed"
-}
-
-func (t *turn) interrupt() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.interruptLocked()
-}
-
-func (t *turn) interruptLocked() {
-	_, _ = t.s.peer.Go("turn/interrupt", threadRef{ThreadID: t.c.thread, TurnID: t.id}, func(_ json.RawMessage, err error) {
-		if err != nil {
-			t.c.b.log.Info("codex did not interrupt a turn", "err", err)
-		}
-	})
 }
 
 // finish closes what is open. Nothing is emitted by the turn afterwards; the
@@ -402,20 +319,6 @@ func (t *turn) respond(r *rpc.Request, result any) {
 	if err := r.Respond(result); err != nil && t.s.peer.Err() == nil {
 		t.c.b.log.Warn("an answer could not be given to codex", "err", err)
 	}
-}
-
-// attempt is the first number of "Reconnecting... 1/2".
-func attempt(message string) int {
-	n := 0
-	if _, rest, ok := strings.Cut(message, "... "); ok {
-		for _, c := range rest {
-			if c < '0' || c > '9' {
-				break
-			}
-			n = n*10 + int(c-'0')
-		}
-	}
-	return n
 }
 
 // after makes next the turn that goes on with the run.
