@@ -11,10 +11,11 @@ import (
 // Translate plays the lines that claude printed through one turn's translator
 // after another: each result ends a turn. It gives what was emitted and how
 // each turn ended.
-func Translate(lines [][]byte, interactive bool, emit func(events.Data), end func(error)) {
+func Translate(lines [][]byte, interactive, schema bool, emit func(events.Data), end func(error)) {
 	tr := func() *translator {
 		t := &turn{interactive: interactive}
 		x := newTranslator(emit, t.silent)
+		x.schema = schema
 		x.now = func() time.Time { return time.Unix(0, 0) }
 		return x
 	}
@@ -36,7 +37,9 @@ func Translate(lines [][]byte, interactive bool, emit func(events.Data), end fun
 				emit(*u)
 			}
 			end(err)
-			t, used = tr(), tally{}
+			if used = (tally{}); len(t.shells)+len(t.agents) == 0 { // else it is one run
+				t = tr()
+			}
 		default:
 			t.line(l)
 		}

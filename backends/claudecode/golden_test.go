@@ -59,7 +59,7 @@ func TestGolden(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
 		t.Run(name, func(t *testing.T) {
-			got := translate(t, printed(t, file), name == "ask-user")
+			got := translate(t, printed(t, file), name == "ask-user", name == "structured-output")
 			golden := filepath.Join("testdata", "golden", name+".txt")
 			if *update {
 				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
@@ -81,11 +81,11 @@ func TestGolden(t *testing.T) {
 }
 
 // translate gives an event per line, and how each turn ended.
-func translate(t testing.TB, lines [][]byte, interactive bool) string {
+func translate(t testing.TB, lines [][]byte, interactive, schema bool) string {
 	t.Helper()
 	var out strings.Builder
 	open := ""
-	claudecode.Translate(lines, interactive, func(d events.Data) {
+	claudecode.Translate(lines, interactive, schema, func(d events.Data) {
 		open = checkOrder(t, open, d)
 		b, err := events.AppendLine(nil, 0, 0, d)
 		if err != nil {

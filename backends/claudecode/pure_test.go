@@ -35,7 +35,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(l))
 	}
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		claudecode.Translate([][]byte{b, []byte(`{"type":"result"}`)}, true, func(events.Data) {}, func(error) {})
+		claudecode.Translate([][]byte{b, []byte(`{"type":"result"}`)}, true, false, func(events.Data) {}, func(error) {})
 	})
 }
 

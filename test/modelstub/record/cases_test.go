@@ -147,4 +147,28 @@ var recordings = []recording{
 	}},
 	{name: "resume-missing", args: []string{"--resume", "00000000-0000-4000-8000-0000000000bb"}, drive: resumeMissing, exit: 1},
 	{name: "image-input", drive: imageInput, turns: []modelstub.Turn{say(modelstub.Text("A red pixel."))}},
+	{name: "subagent", args: []string{"--forward-subagent-text"}, turns: []modelstub.Turn{
+		say(modelstub.Text("I delegate."), modelstub.Tool("Agent", map[string]any{"description": "A task", "prompt": "Look around.", "subagent_type": "general-purpose"})),
+		say(modelstub.Thinking("I am another."), modelstub.Text("I look."), bash("echo around")), say(modelstub.Text("There is nothing around.")),
+		say(modelstub.Text("My helper is back.")),
+	}},
+	{name: "background-shell", env: withBackground, drive: twoResults, turns: []modelstub.Turn{
+		say(modelstub.Tool("Bash", map[string]any{"command": "sleep 0.5; echo over", "description": "A command", "run_in_background": true})),
+		say(modelstub.Text("It runs.")), say(modelstub.Text("It is over.")),
+	}},
+	{name: "compact-request", drive: compactRequest, turns: []modelstub.Turn{
+		say(modelstub.Text("First answer.")), say(modelstub.Text("<summary>They talked.</summary>")), say(modelstub.Text("Second answer.")),
+	}},
+	{name: "compact-auto", drive: twoTurns, turns: []modelstub.Turn{
+		modelstub.Say(modelstub.Text("First answer.")).Uses(modelstub.Usage{Input: 990_000, Output: 10}),
+		say(modelstub.Text("<summary>They talked.</summary>")), say(modelstub.Text("Second answer.")),
+	}},
+	{name: "structured-output", args: []string{"--json-schema", `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`}, turns: []modelstub.Turn{
+		say(modelstub.Text("I count."), bash("echo 42")), say(modelstub.Tool("StructuredOutput", map[string]any{"m": 1})),
+		say(modelstub.Text("So:"), modelstub.Tool("StructuredOutput", map[string]any{"n": 42})),
+	}},
+	{name: "steer-in-text", drive: steerInText, turns: []modelstub.Turn{}},
 }
+
+// withBackground lets claude have work in the background.
+var withBackground = []string{"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS="}

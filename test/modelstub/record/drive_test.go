@@ -138,6 +138,45 @@ func messageInTool(s *session) {
 	s.idle()
 }
 
+// twoResults is a turn after which the CLI begins another one by itself.
+func twoResults(s *session) {
+	s.start()
+	s.cli.Say(first, "Do it, please.")
+	s.cli.Await("result")
+	s.cli.Await("result")
+	s.idle()
+}
+
+// compactRequest has the conversation summed up between two turns.
+func compactRequest(s *session) {
+	s.start()
+	s.cli.Say(first, "One.")
+	s.cli.Await("result")
+	s.idle()
+	s.cli.Send(map[string]any{
+		"type": "user", "message": map[string]any{"role": "user", "content": "/compact"}, "uuid": "00000000-0000-4000-8000-000000000003", "parent_tool_use_id": nil,
+	})
+	s.cli.Await("result")
+	s.idle()
+	s.cli.Say(second, "Two.")
+	s.cli.Await("result")
+	s.idle()
+}
+
+// steerInText sends a second message while the model talks.
+func steerInText(s *session) {
+	g := modelstub.NewGate()
+	s.sc.Add(say(modelstub.Text("I talk and talk").Hold(g)), say(modelstub.Text("I heard you.")))
+	s.start()
+	s.cli.Say(first, "Talk.")
+	s.delta("and talk")
+	s.cli.Say(second, "And be quick.")
+	g.Release()
+	s.cli.Await("result")
+	s.cli.Await("result")
+	s.idle()
+}
+
 func resumeMissing(s *session) {
 	s.start()
 	s.cli.Await("result")
