@@ -52,6 +52,8 @@ type Backend struct {
 	versions map[string]*version // by path, modification time and size
 	unpack   *unpacking
 	ending   sync.WaitGroup // ends of processes that nobody used
+
+	unknown backends.UnknownTypes
 }
 
 // New makes the backend. It starts nothing, and needs nothing to be there:
@@ -100,7 +102,7 @@ const (
 // not wait for.
 func (b *Backend) Probe(ctx context.Context) backends.Status {
 	l := b.login(nil)
-	s := backends.Status{Pinned: Version, Login: l.kind(), Capabilities: b.capabilities()}
+	s := backends.Status{Pinned: Version, Login: l.kind, Source: l.source, Capabilities: b.capabilities()}
 	if l.model != "" {
 		s.Models = []string{l.model}
 	}
@@ -135,7 +137,7 @@ func (b *Backend) Open(ctx context.Context, cfg backends.Config) (backends.Conve
 	if _, err := b.version(ctx, bin); errors.Is(err, errUnpacking) {
 		return nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: err.Error(), RetryAfter: 10 * time.Second}
 	}
-	if err := os.MkdirAll(b.home(), 0o700); err != nil {
+	if err := b.o.Children.MkdirAll(b.home()); err != nil {
 		return nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: "copilot's folder can't be made: " + err.Error()}
 	}
 	if !cfg.Session.Zero() && !b.stored(cfg.Session.ID) {
@@ -146,6 +148,9 @@ func (b *Backend) Open(ctx context.Context, cfg backends.Config) (backends.Conve
 
 // home is copilot's own folder, its COPILOT_HOME.
 func (b *Backend) home() string { return filepath.Join(b.o.Home, "copilot") }
+
+// Unknown implements backends.Observer.
+func (b *Backend) Unknown() map[string]int64 { return b.unknown.Counts() }
 
 // Validate implements backends.Validator.
 func (b *Backend) Validate(s backends.Settings) error {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
@@ -20,7 +21,7 @@ func TestConformance(t *testing.T) {
 		Seat:      func(t testing.TB, c backendtest.Case) backendtest.Seat { return b.seat(t).of(c) },
 		LoggedOut: b.loggedOut, Copy: b.copy,
 		Keeps:    []string{"proc.(*thread).loop"}, // of the supervisor, which outlives the backends
-		Parallel: 3, Share: true, Table: "testdata/table.json",
+		Parallel: 3, Share: true, Turn: 2 * time.Minute, Table: "testdata/table.json",
 		Models: [2]string{copilotscript.Model, "gpt-5.5"}, Efforts: [2]string{"low", "high"},
 		Clash: "bash", Natives: natives(),
 		Lacks: map[backendtest.Need]string{

@@ -2,6 +2,8 @@ package copilot
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -135,7 +137,7 @@ func (c *conversation) process(ctx context.Context) (*process, error) {
 	if !c.login.usable() {
 		return nil, &backends.Error{Type: events.ErrAuth, Message: whyNoLogin + ". " + hintLogin}
 	}
-	if err := c.login.provide(c.b.home()); err != nil {
+	if err := c.b.provide(&c.login); err != nil {
 		return nil, &backends.Error{Type: events.ErrAuth, Message: "the login can't be copied: " + err.Error()}
 	}
 	p, err := c.b.acquire(ctx, launch{bin: c.bin, env: c.cfg.Env, login: &c.login})
@@ -254,6 +256,9 @@ func (b *Backend) stored(session string) bool {
 		return false
 	}
 	info, err := os.Stat(filepath.Join(b.home(), "session-state", session, "events.jsonl"))
+	if errors.Is(err, fs.ErrPermission) {
+		return true // it is another user's: copilot itself will say
+	}
 	return err == nil && info.Mode().IsRegular()
 }
 

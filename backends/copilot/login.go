@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"innerd/backends"
@@ -31,71 +34,54 @@ type login struct {
 	baseURL  string
 	model    string
 	file     string // the CLI's own login, "" if there is none
+	kind     string // for Status.Login
+	source   string // for Status.Source
 }
 
-// login gathers credentials: the run's, then ours, then the vendor's
-// variables, then the vendor's login. The address goes with its key: a key is
-// never sent to an address that came from somewhere else.
+const bearerVar = "COPILOT_PROVIDER_BEARER_TOKEN"
+
+// gitHubVars hold tokens of an account with Copilot. They never go to a
+// provider's address.
+var gitHubVars = []string{"GITHUB_TOKEN", "GH_TOKEN"}
+
+// login gathers credentials in the order that all backends have. An address
+// without a key is a provider that needs none, if it is the server's own.
 func (b *Backend) login(c *backends.Credential) login {
 	get := b.o.Getenv
-	l := b.serverLogin()
-	if c == nil {
+	a := backends.AccessVars{
+		Prefix: "INNERD_COPILOT", Keys: append([]string{"COPILOT_PROVIDER_API_KEY", bearerVar}, gitHubVars...),
+		BaseURLs: []string{"COPILOT_PROVIDER_BASE_URL"}, Models: []string{"COPILOT_MODEL"}, Login: b.vendorLogin,
+	}.Resolve(get, c)
+	l := login{provider: a.Provider, key: a.Key, bearer: a.KeyFrom == bearerVar, baseURL: a.BaseURL, model: a.Model, kind: a.Kind(), source: a.Source}
+	own := c != nil && (c.Key != "" || c.BaseURL != "")
+	if l.provider == "" && !own {
+		l.provider = vendorProvider(get)
+	}
+	token := slices.Contains(gitHubVars, a.KeyFrom)
+	switch {
+	case l.provider == providerGitHub:
+		l.baseURL = "" // tokens go to GitHub alone
+	case l.baseURL == "" && l.provider == "" && (token || a.Login != "" || a.Key == ""):
+		l.provider = providerGitHub
+	case token || a.Login != "" || a.Key == "" && !own && l.baseURL != "":
+		l.key, l.kind, l.source = "", "key", "an address whose provider needs no key"
+	}
+	if l.provider == providerGitHub {
+		l.file = a.Login
 		return l
 	}
-	model := orElse(c.Model, l.model)
-	if c.Key != "" || c.BaseURL != "" {
-		own := login{
-			provider: orElse(c.Provider, l.providerAt(c.BaseURL)), key: c.Key, baseURL: c.BaseURL,
-		}
-		if own.baseURL == "" && own.provider == l.provider {
-			own.baseURL = l.baseURL // a conversation's own key without an address
-		}
-		if own.provider != providerGitHub {
-			own.baseURL = orElse(own.baseURL, defaultURL(own.provider))
-		}
-		l = own
-	}
-	l.model = orElse(model, get("INNERD_COPILOT_MODEL"))
+	l.provider = orElse(l.provider, providerOpenAI)
+	l.baseURL = orElse(l.baseURL, defaultURL(l.provider))
 	return l
 }
 
-// providerAt is the provider of an address without a word for it.
-func (l *login) providerAt(baseURL string) string {
-	if baseURL == "" || l.baseURL != "" {
-		return orElse(l.provider, providerOpenAI)
+// vendorProvider is the provider in the CLI's own variables.
+func vendorProvider(get func(string) string) string {
+	p := get("COPILOT_PROVIDER_TYPE")
+	if p == providerOpenAI && get("COPILOT_PROVIDER_WIRE_API") == "responses" {
+		return providerResponses
 	}
-	return providerOpenAI
-}
-
-func (b *Backend) serverLogin() login {
-	get := b.o.Getenv
-	model := orElse(get("INNERD_COPILOT_MODEL"), get("COPILOT_MODEL"))
-	ours, provider := get("INNERD_COPILOT_API_KEY"), get("INNERD_COPILOT_PROVIDER")
-	switch {
-	case ours != "" && provider == providerGitHub:
-		return login{provider: providerGitHub, key: ours, model: model}
-	case ours != "" || get("INNERD_COPILOT_BASE_URL") != "":
-		provider = orElse(provider, providerOpenAI)
-		return login{provider: provider, key: ours, baseURL: orElse(get("INNERD_COPILOT_BASE_URL"), defaultURL(provider)), model: model}
-	case get("COPILOT_PROVIDER_BASE_URL") != "":
-		l := login{
-			provider: orElse(get("COPILOT_PROVIDER_TYPE"), providerOpenAI), key: get("COPILOT_PROVIDER_API_KEY"),
-			baseURL: get("COPILOT_PROVIDER_BASE_URL"), model: model,
-		}
-		if l.provider == providerOpenAI && get("COPILOT_PROVIDER_WIRE_API") == "responses" {
-			l.provider = providerResponses
-		}
-		if token := get("COPILOT_PROVIDER_BEARER_TOKEN"); token != "" {
-			l.key, l.bearer = token, true
-		}
-		return l
-	}
-	for _, name := range []string{"GITHUB_TOKEN", "GH_TOKEN"} {
-		if token := get(name); token != "" {
-			return login{provider: providerGitHub, key: token, model: model}
-		}
-	}
-	return login{provider: providerGitHub, file: b.vendorLogin(), model: model}
+	return p
 }
 
 func defaultURL(provider string) string {
@@ -110,23 +96,7 @@ func defaultURL(provider string) string {
 
 func (l *login) github() bool { return l.provider == providerGitHub }
 
-func (l *login) usable() bool {
-	if l.github() {
-		return l.key != "" || l.file != ""
-	}
-	return l.baseURL != "" // a local provider may need no key
-}
-
-// kind is the word of Status.Login.
-func (l *login) kind() string {
-	switch {
-	case !l.usable():
-		return "none"
-	case l.github():
-		return "login"
-	}
-	return "key"
-}
+func (l *login) usable() bool { return l.kind != "none" }
 
 // identity is what a process's conversations must have in common. It is a
 // hash: it stands in maps and may come into a message.
@@ -171,6 +141,11 @@ func (b *Backend) vendorLogin() string {
 			continue
 		}
 		p := filepath.Join(dir, configFile)
+		if f, err := os.Open(p); errors.Is(err, fs.ErrPermission) && dir == b.home() {
+			return p // the agents' own, which is another user's: it may hold one
+		} else if err == nil {
+			_ = f.Close()
+		}
 		if len(loginOf(p)) > 0 {
 			return p
 		}
@@ -210,8 +185,8 @@ func withoutComments(raw []byte) []byte {
 
 // provide copies the vendor's login, and nothing else of its settings, to
 // where the CLI will look for it. One that is there is newer: it is looked for first.
-func (l *login) provide(home string) error {
-	target := filepath.Join(home, configFile)
+func (b *Backend) provide(l *login) error {
+	target := filepath.Join(b.home(), configFile)
 	if l.file == "" || l.file == target {
 		return nil
 	}
@@ -219,19 +194,7 @@ func (l *login) provide(home string) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(home, configFile+".*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // gone after the rename
-	if _, err := tmp.Write(raw); err != nil {
-		_ = tmp.Close()
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), target)
+	return b.o.Children.WriteFile(target, raw)
 }
 
 // Login implements backends.Loginer. The token goes into a file below our
@@ -241,7 +204,7 @@ func (b *Backend) Login() (backends.LoginCommand, error) {
 	if err != nil {
 		return backends.LoginCommand{}, fmt.Errorf("%w. %s", err, hintInstall)
 	}
-	if err := os.MkdirAll(b.home(), 0o700); err != nil {
+	if err := b.o.Children.MkdirAll(b.home()); err != nil {
 		return backends.LoginCommand{}, err
 	}
 	env := b.environ(nil, bin)

@@ -15,6 +15,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("COPILOTTEST_ROLE") {
 	case "proxy":
 		os.Exit(proxy())
+	case "recorder":
+		os.Exit(recorder())
 	}
 	goleak.VerifyTestMain(m)
 }

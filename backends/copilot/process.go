@@ -35,12 +35,11 @@ type process struct {
 	child *proc.Child
 	peer  *rpc.Peer
 
-	mu      sync.Mutex
-	convs   map[string]*conversation // by session
-	unknown map[string]int           // events of types that nobody knows
-	late    int                      // events of sessions that nobody has
-	odd     int                      // what did not belong on stdout
-	ready   bool
+	mu    sync.Mutex
+	convs map[string]*conversation // by session
+	late  int                      // events of sessions that nobody has
+	odd   int                      // what did not belong on stdout
+	ready bool
 
 	gone chan struct{} // closed when it has ended and all conversations know
 }
@@ -49,7 +48,7 @@ type process struct {
 // error no process is left.
 func (b *Backend) start(ctx context.Context, l launch, s *slot) (*process, error) {
 	p := &process{
-		b: b, log: b.log, slot: s, convs: map[string]*conversation{}, unknown: map[string]int{}, gone: make(chan struct{}),
+		b: b, log: b.log, slot: s, convs: map[string]*conversation{}, gone: make(chan struct{}),
 	}
 	p.peer = rpc.New(rpc.Options{
 		Framing: rpc.Headers, Notification: p.notification, Request: p.request, Garbage: p.garbage,
@@ -133,14 +132,14 @@ func (p *process) watch(child *proc.Child) {
 	p.b.drop(p.slot)
 	p.mu.Lock()
 	ready, all := p.ready, maps.Clone(p.convs)
-	unknown, late := p.unknown, p.late
+	late := p.late
 	p.mu.Unlock()
 	p.peer.Close(crashed(exit, ready))
 	for _, c := range all {
 		c.lost()
 	}
-	if len(unknown) > 0 || late > 0 {
-		p.log.Warn("copilot has ended; some of what it said was for nobody", "unknown_types", unknown, "late_events", late)
+	if late > 0 {
+		p.log.Warn("copilot has ended; some of what it said was for nobody", "late_events", late)
 	}
 	close(p.gone)
 }
@@ -198,11 +197,7 @@ func (p *process) notification(method string, params json.RawMessage) {
 
 // stranger counts an event of a type that nobody knows.
 func (p *process) stranger(typ string) {
-	p.mu.Lock()
-	p.unknown[typ]++
-	first := p.unknown[typ] == 1 && len(p.unknown) <= maxNotices
-	p.mu.Unlock()
-	if first {
+	if p.b.unknown.Add(typ) {
 		p.log.Warn("copilot sends events of a type that is not known", "type", typ)
 	}
 }

@@ -153,18 +153,11 @@ func (c *conversation) keep(part events.Part) (string, error) {
 		return "", fmt.Errorf("it is not base64: %w", err)
 	}
 	dir := filepath.Join(c.b.home(), "attachments", c.cfg.ID)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := c.b.o.Children.MkdirAll(dir); err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(dir, "*-"+fileName(part))
-	if err != nil {
-		return "", err
-	}
-	if _, err := f.Write(raw); err != nil {
-		_ = f.Close()
-		return "", err
-	}
-	return f.Name(), f.Close()
+	path := filepath.Join(dir, newID()[:8]+"-"+fileName(part))
+	return path, c.b.o.Children.WriteFile(path, raw)
 }
 
 // fileName is a part's name without anything that could lead elsewhere.

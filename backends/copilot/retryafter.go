@@ -25,7 +25,7 @@ const (
 // retryAfter is how long after at the provider of the process wants to be left
 // alone; 0: it is not known.
 func (p *process) retryAfter(at time.Time) time.Duration {
-	if at.IsZero() {
+	if at.IsZero() || p.child == nil {
 		return 0
 	}
 	logs, _ := filepath.Glob(filepath.Join(p.b.home(), "logs", fmt.Sprintf("process-*-%d.log", p.child.PID())))

@@ -156,6 +156,13 @@ func (c *conversation) verdict(ctx context.Context, p *process, t *turn, over bo
 		return backends.Outcome{}, errClosed
 	case !over:
 		return backends.Outcome{}, processError(p)
+	}
+	return t.outcome()
+}
+
+// outcome is what a turn came to that copilot has ended.
+func (t *turn) outcome() (backends.Outcome, error) {
+	switch {
 	case t.gaveUp != nil:
 		return backends.Outcome{}, t.failed()
 	case t.tr.err.empty() && t.tr.spoke(), t.tr.err == nil:

@@ -54,7 +54,7 @@ func (c *conversation) open(ctx context.Context, p *process, params *sessionPara
 	if err := c.save(); err != nil {
 		return err
 	}
-	_ = os.MkdirAll(c.outputDir(), 0o700) // without it copilot says so in a result
+	_ = c.b.o.Children.MkdirAll(c.outputDir()) // without it copilot says so in a result
 	p.add(c.session, c)
 	err := p.call(ctx, callLimit, method, params, nil)
 	c.mu.Lock()
