@@ -4,6 +4,7 @@ package parity_test
 
 import (
 	"testing"
+	"time"
 
 	"innerd/backends/backendtest"
 	"innerd/test/agents"
@@ -20,6 +21,7 @@ type agent struct {
 	model  string
 	cannot map[string]string // rows that the agent itself cannot do, with the reason
 	partly map[string]string // rows that it does but for something
+	untold time.Duration     // of a rate limit that it tells without its time
 }
 
 // row is something that a host sees of an agent.
@@ -86,7 +88,9 @@ func parity(t *testing.T, a *agent) {
 }
 
 // agentsOf are those that are installed; one that is missing fails the test.
-func agentsOf(t testing.TB) []*agent { return []*agent{simulated(), claudeCode(t), codex(t)} }
+func agentsOf(t testing.TB) []*agent {
+	return []*agent{simulated(), claudeCode(t), codex(t), copilot(t)}
+}
 
 func simulated() *agent {
 	return &agent{name: "simulate", cannot: map[string]string{
@@ -102,6 +106,8 @@ func claudeCode(t testing.TB) *agent {
 	return &agent{
 		name: "claude-code", vendor: "CLAUDE_CODE", env: []string{"INNERD_CLAUDE_CODE_PATH=" + agents.Claude(t).Path},
 		base: (*modelstub.Scenario).BaseURL, model: "claude-sonnet-4-5",
+		untold: 2 * time.Minute,
+		partly: map[string]string{"error-rate-limit": "the time of a limit of over a minute is not told: the CLI gives up and keeps it to itself"},
 	}
 }
 
@@ -109,9 +115,21 @@ func codex(t testing.TB) *agent {
 	return &agent{
 		name: "codex", vendor: "CODEX", env: []string{"INNERD_CODEX_PATH=" + agents.Codex(t).Path},
 		base: (*modelstub.Scenario).V1, model: "gpt-5.5",
+		untold: 2 * time.Second,
+		partly: map[string]string{"error-rate-limit": "the time of a limit of seconds is not told: Codex has waited for it at each of its tries"},
+		cannot: map[string]string{"max-cost-usd": "it does not know what a token costs"},
+	}
+}
+
+func copilot(t testing.TB) *agent {
+	return &agent{
+		name: "copilot", vendor: "COPILOT", env: []string{"INNERD_COPILOT_PATH=" + agents.Copilot(t).Path},
+		base: (*modelstub.Scenario).V1, model: "gpt-5.4",
+		cannot: map[string]string{"max-cost-usd": "it does not know what a token of a provider costs"},
 	}
 }
 
 func TestSimulate(t *testing.T)   { parity(t, simulated()) }
 func TestClaudeCode(t *testing.T) { parity(t, claudeCode(t)) }
 func TestCodex(t *testing.T)      { parity(t, codex(t)) }
+func TestCopilot(t *testing.T)    { parity(t, copilot(t)) }

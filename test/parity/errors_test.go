@@ -4,6 +4,7 @@ package parity_test
 
 import (
 	"net"
+	"net/http"
 	"strings"
 	"time"
 
@@ -16,13 +17,12 @@ import (
 type failing struct {
 	turn   modelstub.Turn
 	class  string
-	phrase string  // the message begins so
-	after  float64 // retry_after_s, at least
+	phrase string // the message begins so
 }
 
 var errorRows = []row{
 	{"error-bad-key", fails(failing{turn: modelstub.Fail(401), class: events.ErrAuth, phrase: "auth: unavailable: "})},
-	{"error-rate-limit", fails(failing{turn: modelstub.RateLimited(2 * time.Second), class: events.ErrRateLimit, phrase: "rate limit: ", after: 1})},
+	{"error-rate-limit", rateLimit},
 	{"error-quota", fails(failing{turn: modelstub.NoCredit(), class: events.ErrQuota, phrase: "rate limit (quota): "})},
 	{"error-overloaded", fails(failing{turn: modelstub.Overloaded(), class: events.ErrOverloaded, phrase: "overloaded: "})},
 	{"error-unknown-model", fails(failing{turn: modelstub.Fail(404), class: events.ErrModelUnavailable, phrase: "model unavailable: "})},
@@ -38,23 +38,13 @@ const most = 8
 
 func fails(f failing) func(*world) {
 	return func(w *world) {
-		if f.after > 0 { // all runs of the server are refused for that time
-			w.alone()
-		}
 		k := w.talk(nil)
-		sim := obj{"error_type": f.class, "message": "as the row wants it"}
-		if f.after > 0 {
-			sim["retry_after_s"] = 2
-		}
-		p := k.post("Hello.", nil, always(f.turn, obj{"error": sim})).Whole()
+		p := k.post("Hello.", nil, always(f.turn, obj{"error": obj{"error_type": f.class, "message": "as the row wants it"}})).Whole()
 		failed(w, p, f)
 		if n := k.asks(); n > most {
 			w.Errorf("the model was asked %d times", n)
 		}
 		// The conversation goes on when the model is well again.
-		if e := p.Failure(); e != nil {
-			time.Sleep(time.Duration(e.RetryAfterS*1000+100) * time.Millisecond)
-		}
 		k.messages = nil
 		if next := k.run("Again.", nil, say("Here I am.")); !strings.Contains(next.Text(), "Here I am.") {
 			w.Errorf("then it said %q", next.Text())
@@ -68,13 +58,37 @@ func failed(w *world, p *server.Tape, f failing) {
 	if e == nil || p.End().State != events.Failed || p.End().Reason != f.class {
 		w.Fatalf("it ended as %+v with %+v", p.End(), e)
 	}
-	if f.after > 0 && w.a.partly["error-rate-limit"] != "" { // the agent does not pass it on
-		if f.after = 0; e.RetryAfterS != 0 {
-			w.Error("the time is told after all")
-		}
-	}
-	if e.ErrorType != f.class || !strings.HasPrefix(e.Message, f.phrase) || len(e.Message) <= len(f.phrase) || e.RetryAfterS < f.after {
+	if e.ErrorType != f.class || !strings.HasPrefix(e.Message, f.phrase) || len(e.Message) <= len(f.phrase) {
 		w.Errorf("the error is %+v", *e)
+	}
+}
+
+// rateLimit: a limit of seconds and one of minutes. Where its time is known,
+// runs of that time are refused before they begin.
+func rateLimit(w *world) {
+	for _, after := range []time.Duration{2 * time.Second, 2 * time.Minute} {
+		w.alone() // all its runs are refused for that time
+		k := w.talk(nil)
+		sim := obj{"error": obj{"error_type": events.ErrRateLimit, "message": "as the row wants it", "retry_after_s": after.Seconds()}}
+		p := k.post("Hello.", nil, always(modelstub.RateLimited(after), sim)).Whole()
+		failed(w, p, failing{class: events.ErrRateLimit, phrase: "rate limit: "})
+		if n := k.asks(); n > most {
+			w.Errorf("the model was asked %d times", n)
+		}
+		told := p.Failure().RetryAfterS
+		if untold := w.a.untold == after; untold != (told == 0) || told > after.Seconds() {
+			w.Errorf("a limit of %v is told as %v s; untold is %v", after, told, untold)
+		}
+		body := obj{"context_id": "another", "messages": []any{message("user", "Hello.")}, "metadata": with(k.meta, obj{"task_id": "after-the-limit"})}
+		if k.sc == nil {
+			body["metadata"].(obj)["agent_options"] = scripted(w, []step{say("Hello.")})
+		} else {
+			k.model.arrange([]step{say("Hello.")})
+		}
+		status, answer := w.s.Call(http.MethodPost, "/message:send", body)
+		if want := map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusOK}[told > 0]; status != want {
+			w.Errorf("a limit of %v (told as %v s): the next run gets status %d: %s", after, told, status, answer)
+		}
 	}
 }
 
