@@ -48,6 +48,7 @@ type Backend struct {
 	versions map[string]*version // by path, modification time and size
 	servers  map[string]*server  // by what conversations must have in common
 	models   []string            // as the last process that was started told
+	home     bool                // codex's folder is prepared
 	closed   bool
 }
 
@@ -123,7 +124,7 @@ func (b *Backend) Open(_ context.Context, cfg backends.Config) (backends.Convers
 	if !l.Usable() {
 		return nil, &backends.Error{Type: events.ErrAuth, Message: whyNoLogin + ". " + hintLogin}
 	}
-	if err := b.o.Children.MkdirAll(b.codexHome()); err != nil {
+	if err := b.settled(); err != nil {
 		return nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: "codex's folder can't be made: " + err.Error()}
 	}
 	if err := b.provide(l); err != nil {
@@ -154,6 +155,43 @@ func (b *Backend) Close(ctx context.Context) error {
 		errs = append(errs, s.stop(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// homeFile says where codex's folder was when it was last used.
+const homeFile = "innerd-home"
+
+// settled prepares codex's folder once, before anything runs in it.
+func (b *Backend) settled() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.home {
+		return b.o.Children.MkdirAll(b.codexHome())
+	}
+	err := b.settle()
+	b.home = err == nil
+	return err
+}
+
+// settle prepares codex's folder. One that was moved or copied holds indexes
+// with the old path in them, by which no session is found: they are thrown
+// away, and codex makes them anew from the sessions.
+func (b *Backend) settle() error {
+	home := b.codexHome()
+	if err := b.o.Children.MkdirAll(home); err != nil {
+		return err
+	}
+	mark := filepath.Join(home, homeFile)
+	was, err := os.ReadFile(mark)
+	if err == nil && string(was) == home {
+		return nil
+	}
+	indexes, _ := filepath.Glob(filepath.Join(home, "*.sqlite*"))
+	for _, file := range indexes {
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
+	return b.o.Children.WriteFile(mark, []byte(home))
 }
 
 // codexHome is codex's own folder, the same for all its processes.

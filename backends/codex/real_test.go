@@ -439,6 +439,33 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// TestMovedHome: codex's folder may be somewhere else, all of it.
+func TestMovedHome(t *testing.T) {
+	b := newBench(t)
+	var session backends.Session
+	save := func(x backends.Session) error { session = x; return nil }
+	c, s := b.open(t, backends.Config{Save: save}, text("kept"), text("and on"))
+	if _, _, err := run(t, c, backendtest.Turn{Prompt: "Remember quincunx."}, backends.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	old := b.home
+	b.home = t.TempDir()
+	if err := os.CopyFS(b.home, os.DirFS(old)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(old); err != nil {
+		t.Fatal(err)
+	}
+	c = b.with(t, s, backends.Config{Save: save, Session: session})
+	evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{})
+	if err != nil || !slices.Equal(texts(evs), []string{"and on"}) || !strings.Contains(s.Heard(), "quincunx") {
+		t.Error(texts(evs), err)
+	}
+}
+
 // TestCancelAtOnce: a turn that is canceled before codex can be told to stop it
 // leaves nothing behind.
 func TestCancelAtOnce(t *testing.T) {
