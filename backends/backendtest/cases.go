@@ -70,7 +70,7 @@ func textCases() []Case {
 			Want:   Want{Said: []string{Odd}, Heard: []string{Odd}},
 		}),
 		one("long-text", "a text of a mebibyte comes whole", nil, Turn{
-			Steps: []Step{{Flood: &Flood{Deltas: 1 << 15, Bytes: 32}}, {Text: "That was long."}},
+			Steps: []Step{{Flood: &Flood{Deltas: 1 << 12, Bytes: 256}}, {Text: "That was long."}},
 			Want:  Want{Said: []string{"That was long."}},
 		}),
 		one("retry-discarded", "a text that broke off and is said again stands once", nil, Turn{

@@ -159,7 +159,7 @@ func manyCases() []Case {
 	flood := one("big-results-and-output", "results that are written while output flows do not lock the agent up", tools(), Turn{
 		Steps: []Step{
 			{Calls: []Call{{Tool: "big_a"}, {Tool: "big_b"}, {Tool: "big_c"}, {Tool: "big_d"}}},
-			{Flood: &Flood{Deltas: 50_000, Bytes: 40}},
+			{Flood: &Flood{Deltas: 15_000, Bytes: 40}},
 			{Text: "Through."},
 		},
 		Host: Host{Replies: []Reply{reply("big_a", ok(big)), reply("big_b", ok(big)), reply("big_c", ok(big)), reply("big_d", ok(big))}},
