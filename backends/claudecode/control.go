@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 
+	"innerd/backends/claudecode/internal/changes"
 	"innerd/events"
 )
 
@@ -113,7 +114,7 @@ func (p *process) permission(t *turn, l *line) {
 		}, func(a events.Answer) {
 			if a.Outcome == events.OutcomeAllowed {
 				if tool == toolShell {
-					t.tr.mayLeave(call, leavingOf(p.dir, input))
+					t.tr.mayLeave(call, changes.LeavingOf(p.dir, input))
 				}
 				p.answer(successBody(id, allowed(t.adjusted(tool, input))))
 				return

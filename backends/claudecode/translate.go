@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"innerd/backends"
+	"innerd/backends/claudecode/internal/changes"
 	"innerd/events"
 )
 
@@ -34,7 +35,7 @@ type translator struct {
 	shells map[string]bool   // commands that run in the background, likewise
 
 	mu       sync.Mutex
-	files    map[string][]leaving // that a call may delete or move; also of those who allow it
+	files    map[string][]changes.Leaving // that a call may delete or move; also of those who allow it
 	model    string
 	retrying bool
 	failure  *failure      // the last synthetic message that told of one
@@ -70,19 +71,19 @@ func newTranslator(emit func(events.Data), silent func(string) bool) *translator
 }
 
 // mayLeave notes the files that a call may delete or move, before it runs.
-func (t *translator) mayLeave(call string, files []leaving) {
+func (t *translator) mayLeave(call string, files []changes.Leaving) {
 	if len(files) == 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.files == nil {
-		t.files = map[string][]leaving{}
+		t.files = map[string][]changes.Leaving{}
 	}
 	t.files[call] = files
 }
 
-func (t *translator) takeLeaving(call string) []leaving {
+func (t *translator) takeLeaving(call string) []changes.Leaving {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	files := t.files[call]

@@ -1,8 +1,9 @@
-package claudecode
+package changes
 
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,18 +15,20 @@ import (
 // maxKept is how much of a file that may be deleted is kept for its diff.
 const maxKept = 256 << 10
 
-// leaving is a file that a shell command names, and that may be gone after it.
+// Leaving is a file that a shell command names, and that may be gone after it.
 // Claude has no tool of its own that deletes or moves files.
-type leaving struct {
+type Leaving struct {
 	path string
 	to   string // where it is moved to, a name or a directory; "" where it is deleted
 	text string // what is in it; "" where that is not known, or nothing
 }
 
-// leavingOf are the files that a command may delete or move, as they are
+// LeavingOf are the files that a command may delete or move, as they are
 // before it runs. It is a guess at the words of the command: what it came to is
 // looked at afterwards.
-func leavingOf(dir string, input json.RawMessage) (out []leaving) {
+//
+// dir is where the command runs, input that of claude's shell tool.
+func LeavingOf(dir string, input json.RawMessage) (out []Leaving) {
 	var in struct{ Command string }
 	if json.Unmarshal(input, &in) != nil {
 		return nil
@@ -64,7 +67,7 @@ func inside(dir, name string) string {
 }
 
 // filesAt are the files that a name of a command stands for.
-func filesAt(dir, name, to string) (out []leaving) {
+func filesAt(dir, name, to string) (out []Leaving) {
 	paths := []string{inside(dir, name)}
 	if strings.ContainsAny(name, "*?[") {
 		paths, _ = filepath.Glob(inside(dir, name))
@@ -74,19 +77,36 @@ func filesAt(dir, name, to string) (out []leaving) {
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		l := leaving{path: p, to: to}
+		l := Leaving{path: p, to: to}
 		if to == "" && info.Size() <= maxKept {
-			if raw, err := os.ReadFile(p); err == nil {
-				l.text = string(raw)
-			}
+			l.text = textIn(dir, p)
 		}
 		out = append(out, l)
 	}
 	return out
 }
 
-// left tells what became of the file.
-func (l leaving) left() (events.FileChange, bool) {
+// textIn is what is in a file below dir. Others are nobody's business here: what
+// a command names may be ours alone, or lead there by a link.
+func textIn(dir, path string) string {
+	rel, err := filepath.Rel(dir, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	f, err := os.OpenInRoot(dir, rel)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // only read
+	raw, err := io.ReadAll(io.LimitReader(f, maxKept))
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+// Left tells what became of the file; false where it is still there.
+func (l Leaving) Left() (events.FileChange, bool) {
 	if _, err := os.Lstat(l.path); !errors.Is(err, fs.ErrNotExist) {
 		return events.FileChange{}, false
 	}
