@@ -29,7 +29,9 @@ cross: ## what hosts use builds on their platforms too
 	GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./host/... ./events ./events/sse ./adapter/api && GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./cmd/innerd
 
 test: agents a2a-clients ## all tests, as CI runs them; installs the pinned agents first
-	$(GO) test -race -shuffle=on -timeout 15m -tags $(TAGS) ./...
+	$(GO) test -race -shuffle=on -timeout 15m -tags $(TAGS) $$($(GO) list -tags $(TAGS) ./... | grep -v '/test/image$$')
+	$(GO) test -timeout 30m -tags $(TAGS) ./test/image
+	cd test/kubernetes && $(GO) test ./...
 
 bench: build ## the numbers of docs/performance.md
 	$(GO) run -tags $(TAGS) ./test/bench -binary dist/innerd
