@@ -46,10 +46,10 @@ func (c *conversation) background(p *process, t *turn, wait bool, round int) <-c
 		return time.After(taskPoll)
 	}
 	for _, x := range running {
-		c.cancelTask(p, x)
-		if round == 1 {
-			t.locked(func() { t.emit(status(events.StateNotice, "background work was ended with the turn: "+x.what())) })
+		if round == 1 { // before its end, which may be the turn's
+			t.locked(func() { t.emit(status(events.StateNotice, "background work is ended with the turn: "+x.what())) })
 		}
+		c.cancelTask(p, x)
 	}
 	return time.After(taskPause)
 }

@@ -36,8 +36,8 @@ func Translate(messages [][]byte, h backends.Host, end func(backends.Outcome, er
 			t.settle()
 			out, err := t.outcome()
 			t.tr.end(err != nil || t.aborted)
-			if u := t.tr.tally.usage(t.tr.model, 0, 0); u != nil {
-				t.emit(*u)
+			if err == nil || t.tr.tally.any {
+				t.emit(*t.tr.tally.usage(t.tr.model, 0, 0))
 			}
 			end(out, err)
 			t = newPlayedTurn(h)
@@ -48,7 +48,7 @@ func Translate(messages [][]byte, h backends.Host, end func(backends.Outcome, er
 }
 
 func newPlayedTurn(h backends.Host) *turn {
-	p := &process{b: &Backend{}, peer: rpc.New(rpc.Options{Send: func([]byte) error { return nil }})}
+	p := &process{b: &Backend{o: Options{MaxRetries: 1}}, peer: rpc.New(rpc.Options{Send: func([]byte) error { return nil }})}
 	c := &conversation{b: p.b}
 	s := backends.Settings{Interactive: true, Tools: []backends.Tool{{Name: "lookup", Parallel: true}}}
 	t := newTurn(context.Background(), c, p, h, &s)

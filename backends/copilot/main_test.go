@@ -13,6 +13,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // TestMain is also the program that stands in for copilot: see fake_test.go.
 func TestMain(m *testing.M) {
 	switch os.Getenv("COPILOTTEST_ROLE") {
+	case "fake":
+		os.Exit(fake())
 	case "proxy":
 		os.Exit(proxy())
 	case "recorder":

@@ -131,8 +131,8 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn, set *b
 	}
 	out, err := c.verdict(ctx, p, t, over)
 	t.tr.end(err != nil)
-	if u := t.tr.tally.usage(t.tr.model, time.Since(t.began), t.tr.first); u != nil {
-		t.emit(*u)
+	if err == nil || t.tr.tally.any {
+		t.emit(*t.tr.tally.usage(t.tr.model, time.Since(t.began), t.tr.first))
 	}
 	c.endDetached(p, set.Background == backends.BackgroundWait && err == nil)
 	if ctx.Err() != nil || err != nil || t.aborted {

@@ -134,6 +134,7 @@ func (t *translator) message(d *data) {
 	}
 	switch {
 	case t.said[d.MessageID]:
+		return // another streams by now
 	case d.Content == "":
 	case t.streaming() && d.MessageID == t.streams:
 		t.confirm(d.Content)

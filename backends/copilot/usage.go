@@ -79,13 +79,13 @@ func (t *tally) counts() *events.Usage {
 	return u
 }
 
-// usage is the run's; nil when no model answered. Copilot tells no money: what
-// it calls cost is premium requests.
+// usage is the run's; without counts when no model told any. Copilot tells no
+// money: what it calls cost is premium requests.
 func (t *tally) usage(model string, took, first time.Duration) *events.Usage {
-	if !t.any {
-		return nil
+	u := new(events.Usage)
+	if t.any {
+		u = t.counts()
 	}
-	u := t.counts()
 	u.Model, u.Backend = model, backendName
 	if t.premium != nil {
 		exact := *t.premium

@@ -1,0 +1,254 @@
+package copilot_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"innerd/backends"
+	"innerd/backends/backendtest"
+	"innerd/events"
+)
+
+func isDone(c backends.Conversation) bool {
+	select {
+	case <-c.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// TestLaunch: the key goes in the session's parameters and nowhere else, and a
+// request's environment does not change how copilot is driven.
+func TestLaunch(t *testing.T) {
+	f := newFake(t, acts(send("i1"), []act{say("hi")}, stop)...)
+	c := f.open(t, nil)
+	rec, out, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{Model: "m1", Effort: "high", System: "be brief"})
+	if err != nil || out.Reason != backends.ReasonEndTurn || !out.Stored || !slices.Equal(messages(rec), []string{"hi"}) {
+		t.Fatalf("%+v, %v, %q", out, err, messages(rec))
+	}
+	l := f.launches(t)[0]
+	if !slices.Contains(l.Args, "--stdio") || !slices.Contains(l.Args, "--no-auto-login") || !slices.Contains(l.Args, "--no-auto-update") {
+		t.Errorf("%q", l.Args)
+	}
+	if strings.Contains(strings.Join(append(l.Args, l.Env...), "\n"), "sk-secret-of-the-test") {
+		t.Error("the key is in the arguments or the environment")
+	}
+	if !slices.Contains(l.Env, "COPILOT_HOME="+filepath.Join(f.home, "copilot")) {
+		t.Errorf("%q", l.Env)
+	}
+	var create string
+	for _, m := range f.heard(t) {
+		if strings.Contains(m, `"method":"session.create"`) {
+			create = m
+		} else if strings.Contains(m, "sk-secret-of-the-test") {
+			t.Errorf("the key is in %s", m)
+		}
+	}
+	for _, want := range []string{
+		`"apiKey":"sk-secret-of-the-test"`, `"model":"m1"`, `"reasoningEffort":"high"`, `be brief`, `"hooks":true`, `"requestPermission":true`,
+		`"enableConfigDiscovery":false`, `"skipCustomInstructions":true`, `"enableFileHooks":false`, `"enableSessionTelemetry":false`,
+		`"vision":true`, `"builtin:semantic_code_search"`, `"availableTools":null`,
+	} {
+		if !strings.Contains(create, want) {
+			t.Errorf("no %s in %s", want, create)
+		}
+	}
+	if len(f.saved) != 1 || !strings.Contains(create, f.saved[0].ID) {
+		t.Errorf("saved %v", f.saved)
+	}
+}
+
+// TestDeathBeforeHandshake is the machine's failure, not the turn's.
+func TestDeathBeforeHandshake(t *testing.T) {
+	f := newFake(t, act{Expect: `"method":"connect"`}, act{Stderr: "no such library"}, act{Exit: exit(3)})
+	_, _, err := run(t, t.Context(), f.open(t, nil), backendtest.Turn{}, backends.Settings{})
+	var e *backends.Error
+	if !errors.As(err, &e) || e.Type != events.ErrBackendUnavailable || e.Exit == nil || e.Exit.Code != 3 || !strings.Contains(e.Message, "no such library") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestDeathInATurn ends every run of the process at once.
+func TestDeathInATurn(t *testing.T) {
+	f := newFake(t, acts(send("i1"), send("i2"), []act{{Event: `{"type":"assistant.message_delta","data":{"messageId":"m","deltaContent":"half"}}`}, {Exit: exit(4)}})...)
+	a, b := f.open(t, nil), f.open(t, nil)
+	var both sync.WaitGroup
+	for _, c := range []backends.Conversation{a, b} {
+		both.Go(func() {
+			_, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{})
+			var e *backends.Error
+			if !errors.As(err, &e) || e.Type != events.ErrBackendCrashed || e.Exit == nil || e.Exit.Code != 4 {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	both.Wait()
+	for _, c := range []backends.Conversation{a, b} {
+		<-c.Done()
+	}
+	if n := len(f.launches(t)); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
+
+// TestWedged: a copilot that answers nothing, not even a ping, is killed, and
+// with it the run beside the canceled one.
+func TestWedged(t *testing.T) {
+	f := newFake(t, acts(send("i1"), send("i2"), []act{{Hang: true}})...)
+	a, b := f.open(t, nil), f.open(t, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var both sync.WaitGroup
+	both.Go(func() {
+		if _, _, err := run(t, ctx, a, backendtest.Turn{}, backends.Settings{}); !errors.Is(err, backends.ErrCanceled) {
+			t.Errorf("the canceled one: %v", err)
+		}
+	})
+	both.Go(func() {
+		if _, _, err := run(t, t.Context(), b, backendtest.Turn{}, backends.Settings{}); class(err) != events.ErrBackendCrashed {
+			t.Errorf("the other: %v", err)
+		}
+	})
+	f.await(t, `"method":"session.send"`, 2)
+	begin := time.Now()
+	cancel(backends.ErrCanceled)
+	both.Wait()
+	if took := time.Since(begin); took > 8*time.Second {
+		t.Errorf("a cancel took %v", took)
+	}
+	<-a.Done()
+	<-b.Done()
+}
+
+// await returns when the fake has read so many messages of a kind.
+func (f *faked) await(t *testing.T, part string, n int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if raw, err := os.ReadFile(f.script + ".in"); err == nil && strings.Count(string(raw), part) >= n {
+			return
+		}
+	}
+	t.Fatalf("%s never came %d times", part, n)
+}
+
+// TestGivenUp: a turn that does not stop in a copilot that lives costs its own
+// conversation and no other; what it still says is nobody's.
+func TestGivenUp(t *testing.T) {
+	f := newFake(t, acts(
+		send("i1"), []act{{Expect: `"method":"ping"`}, {Answer: `{}`}, say("too late")},
+		send("i2"), []act{say("alive")}, stop)...)
+	a, b := f.open(t, nil), f.open(t, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan error, 1)
+	go func() { // ends with Run
+		_, _, err := run(t, ctx, a, backendtest.Turn{}, backends.Settings{})
+		done <- err
+	}()
+	f.await(t, `"method":"session.send"`, 1)
+	cancel(backends.ErrDeadline)
+	if err := <-done; !errors.Is(err, backends.ErrDeadline) {
+		t.Errorf("%v", err)
+	}
+	<-a.Done()
+	rec, _, err := run(t, t.Context(), b, backendtest.Turn{}, backends.Settings{})
+	if err != nil || !slices.Equal(messages(rec), []string{"alive"}) || isDone(b) {
+		t.Errorf("%v, %q", err, messages(rec))
+	}
+}
+
+// TestEarlyCancel: an abort that comes before copilot has answered the send
+// would be lost. It is sent after that, and again if a turn begins.
+func TestEarlyCancel(t *testing.T) {
+	f := newFake(t, []act{
+		{Expect: `"method":"session.send"`},
+		{Event: `{"type":"pending_messages.modified","data":{}}`},
+		{Answer: `{"messageId":"i1"}`},
+		{Expect: `"method":"session.abort"`}, {Answer: `{"success":true}`},
+		{Event: `{"type":"user.message","data":{"messageId":"i1"}}`},
+		{Event: `{"type":"assistant.turn_start","data":{}}`},
+		{Expect: `"method":"session.abort"`}, {Answer: `{"success":true}`},
+		{Event: `{"type":"assistant.idle","data":{"aborted":true}}`},
+		{Event: `{"type":"session.idle","data":{"aborted":true}}`},
+	}...)
+	c := f.open(t, func(cfg *backends.Config) { cfg.Grace = 10 * time.Second })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() { // ends when the send was read
+		f.await(t, `"method":"session.send"`, 1)
+		cancel(backends.ErrCanceled)
+	}()
+	if _, _, err := run(t, ctx, c, backendtest.Turn{}, backends.Settings{}); !errors.Is(err, backends.ErrCanceled) || isDone(c) {
+		t.Errorf("%v", err)
+	}
+	if n := f.sent(t, `"method":"session.abort"`); n != 2 {
+		t.Errorf("%d aborts", n)
+	}
+}
+
+// TestCloseInARun ends the run.
+func TestCloseInARun(t *testing.T) {
+	f := newFake(t, acts(send("i1"), []act{
+		{Expect: `"method":"session.abort"`}, {Answer: `{}`},
+		{Event: `{"type":"assistant.idle","data":{"aborted":true}}`}, {Event: `{"type":"session.idle","data":{"aborted":true}}`},
+	})...)
+	c := f.open(t, nil)
+	done := make(chan error, 1)
+	go func() { // ends with Run
+		_, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{})
+		done <- err
+	}()
+	f.await(t, `"method":"session.send"`, 1)
+	if err := c.Close(t.Context()); err != nil || !isDone(c) {
+		t.Error(err)
+	}
+	if err := <-done; err == nil {
+		t.Error("it completed")
+	}
+}
+
+// TestShared: conversations of equal environment and credentials share a
+// process, others do not; one that nobody uses ends after a while.
+func TestShared(t *testing.T) {
+	f := newFake(t, acts(send("i1"), []act{say("a")}, stop, send("i2"), []act{say("b")}, stop)...)
+	a, b := f.open(t, nil), f.open(t, nil)
+	for _, c := range []backends.Conversation{a, b} {
+		if _, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(f.launches(t)); n != 1 {
+		t.Errorf("%d processes for two conversations", n)
+	}
+	other := f.open(t, func(cfg *backends.Config) { cfg.Credential = &backends.Credential{Key: "another"} })
+	if _, _, err := run(t, t.Context(), other, backendtest.Turn{}, backends.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.launches(t)); n != 2 {
+		t.Errorf("%d processes with another key", n)
+	}
+}
+
+// TestSettingsChange: the session is resumed for other settings, and not
+// touched for the same.
+func TestSettingsChange(t *testing.T) {
+	var script []act
+	for _, id := range []string{"i1", "i2", "i3"} {
+		script = acts(script, send(id), []act{say("ok")}, stop)
+	}
+	f := newFake(t, script...)
+	c := f.open(t, nil)
+	for _, set := range []backends.Settings{{}, {}, {System: "other", Tools: []backends.Tool{{Name: "a.b"}}}} {
+		if _, _, err := run(t, t.Context(), c, backendtest.Turn{}, set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.sent(t, "session.create") != 1 || f.sent(t, "session.resume") != 1 || f.sent(t, `"name":"a_b"`) != 1 || len(f.saved) != 1 {
+		t.Errorf("%q", f.heard(t))
+	}
+}
