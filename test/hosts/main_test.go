@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,7 +85,7 @@ func scripted(t testing.TB, script string) *server.Server {
 // example runs a file of examples with its language, or a Go example's binary.
 func example(t testing.TB, url, key, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*server.Soon)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*server.Soon) // a test's own ends before its cleanup does
 	t.Cleanup(cancel)
 	words := []string{filepath.Join(dir, name)}
 	switch filepath.Ext(name) {
@@ -116,7 +117,7 @@ func ran(t testing.TB, cmd *exec.Cmd) (stdout, stderr string, code int) {
 // like one that passed.
 func python(t testing.TB) string {
 	t.Helper()
-	return needs(t, "python3", 3, 9, "import sys; print(*sys.version_info[:2])", "Install Python 3.9 or newer (Debian: apt-get install python3).")
+	return needs(t, "python3", 3, 9, "import sys; print(*sys.version_info[:2], sys.executable)", "Install Python 3.9 or newer (Debian: apt-get install python3).")
 }
 
 // node is Node, 20 or newer.
@@ -135,6 +136,11 @@ func needs(t testing.TB, name string, major, minor int, script, hint string) str
 	if script != "" {
 		args = []string{"-c", script}
 	}
+	found.Lock()
+	defer found.Unlock()
+	if p := found.paths[name]; p != "" {
+		return p
+	}
 	out, err := exec.Command(path, args...).Output()
 	v := strings.FieldsFunc(strings.TrimSpace(string(out)), func(r rune) bool { return r < '0' || r > '9' })
 	if err != nil || len(v) < 2 {
@@ -142,8 +148,18 @@ func needs(t testing.TB, name string, major, minor int, script, hint string) str
 	}
 	a, _ := strconv.Atoi(v[0])
 	b, _ := strconv.Atoi(v[1])
+	if _, real, ok := strings.Cut(string(out), " /"); ok {
+		path = "/" + strings.TrimSpace(real) // not a shim, which takes longer than the program
+	}
 	if a < major || a == major && b < minor {
 		t.Fatalf("%s is %d.%d, and too old. %s", path, a, b, hint)
 	}
+	found.paths[name] = path
 	return path
 }
+
+// found are the programs that were looked at.
+var found = struct {
+	sync.Mutex
+	paths map[string]string
+}{paths: map[string]string{}}
