@@ -47,13 +47,14 @@ type Backend struct {
 	mu       sync.Mutex
 	versions map[string]*version // by path, modification time and size
 
-	unknown backends.UnknownTypes
+	unknown   backends.UnknownTypes
+	stopLimit time.Duration // for background work to end that was told to
 }
 
 // New makes the backend. It starts nothing, and needs nothing to be there:
 // what is missing is said by Probe, and by Open.
 func New(o *Options) *Backend {
-	b := &Backend{o: *o, log: o.Logger, versions: map[string]*version{}}
+	b := &Backend{o: *o, log: o.Logger, versions: map[string]*version{}, stopLimit: stopLimit}
 	if b.o.Getenv == nil {
 		b.o.Getenv = os.Getenv
 	}

@@ -55,6 +55,13 @@ func (t *turn) unstoppedLocked() (ids []string) {
 	return ids
 }
 
+// working reports whether there is background work.
+func (t *turn) working() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.live) > 0
+}
+
 // stopWaiting has all background work end, whatever the run's policy is.
 func (t *turn) stopWaiting(p *process) {
 	t.mu.Lock()
@@ -88,14 +95,18 @@ func (c *conversation) awaitWork(ctx context.Context, p *process, t *turn) bool 
 			return false
 		case <-left:
 			left = nil
-			limit = time.After(c.b.backgroundLimit(t.waits))
+			limit = time.After(c.b.workLimit(t.waits))
 		case <-limit:
+			limit = time.After(c.b.stopLimit)
+			if !t.working() { // it tells its model of what has ended; that has its own limits
+				continue
+			}
 			if given++; given > 1 {
 				c.giveUpWork(ctx, p)
+				t.gaveUp = true
 				return true
 			}
 			t.stopWaiting(p)
-			limit = time.After(c.b.backgroundLimit(false))
 		}
 	}
 }
@@ -115,12 +126,12 @@ func (c *conversation) giveUpWork(ctx context.Context, p *process) {
 	<-p.child.Done()
 }
 
-// backgroundLimit is how long background work may take after the last answer,
-// and how long claude may take to end it.
-func (b *Backend) backgroundLimit(wait bool) time.Duration {
+// workLimit is how long background work may take after the last answer: where
+// it is not waited for, how long claude may take to end it.
+func (b *Backend) workLimit(wait bool) time.Duration {
 	switch {
 	case !wait:
-		return stopLimit
+		return b.stopLimit
 	case b.o.BackgroundLimit > 0:
 		return b.o.BackgroundLimit
 	}

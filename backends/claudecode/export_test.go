@@ -89,6 +89,9 @@ func Answers(in, value string) map[string]string {
 // Crashed is the class and the message of a process's end.
 func Crashed(exit backends.Exit, ready bool) *backends.Error { return crashed(exit, ready) }
 
+// SetStopLimit changes how long background work may take to end.
+func (b *Backend) SetStopLimit(d time.Duration) { b.stopLimit = d }
+
 // NewUUID makes a session's id.
 func NewUUID() string { return newUUID() }
 

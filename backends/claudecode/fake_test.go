@@ -29,6 +29,7 @@ type act struct {
 	Slow   string // prints a line in three pieces
 	Stderr string
 	Exit   *int
+	Sleep  int  // milliseconds
 	Hang   bool // reads on and answers nothing, and ignores TERM for it takes none
 	Drain  bool // reads to the end and exits with 0
 }
@@ -114,6 +115,8 @@ func (p *player) play(script []act) int {
 			fmt.Fprintln(os.Stderr, a.Stderr)
 		case a.Exit != nil:
 			return *a.Exit
+		case a.Sleep > 0:
+			time.Sleep(time.Duration(a.Sleep) * time.Millisecond)
 		case a.Hang:
 			_, _ = io.Copy(io.Discard, p.in)
 			select {}

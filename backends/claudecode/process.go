@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -57,25 +56,6 @@ func newProcess(l launch, tools *toolset, cfg *backends.Config, b *Backend) *pro
 	}
 	p.tellLocked(tools)
 	return p
-}
-
-func (p *process) tellLocked(ts *toolset) {
-	for i, t := range ts.tools {
-		p.told[ts.names[i]] = t.Description
-	}
-}
-
-// outdated reports whether the process cannot take the tools any more: claude
-// keeps what a tool was first described by as long as it lives.
-func (p *process) outdated(tools []backends.Tool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, name := range newToolset(tools).names {
-		if old, ok := p.told[name]; ok && old != tools[i].Description {
-			return true
-		}
-	}
-	return false
 }
 
 // start runs the program and waits until it is ready for input. On any error
@@ -318,87 +298,4 @@ func (p *process) resolve(r controlResponse) {
 	if ch != nil {
 		ch <- r
 	}
-}
-
-// oddLine reports a line that is no JSON. Claude prints none; whoever shares
-// its stdout may.
-func (p *process) oddLine(t *turn, b []byte) {
-	if p.odd++; !worthSaying(p.odd) {
-		return
-	}
-	p.log.Warn("claude printed a line that is not JSON", "line", excerpt(b), "count", p.odd)
-	if t != nil {
-		t.emit(events.Status{State: events.StateNotice, Detail: "claude printed a line that is not JSON: " + excerpt(b)})
-	}
-}
-
-// worthSaying thins out what an agent can say without end: after the first
-// ones, each time the count has doubled.
-func worthSaying(count int) bool { return count <= maxNotices || count&(count-1) == 0 }
-
-// notice reports what the reader of stdout could not give as a line.
-func (p *process) notice(s string) {
-	if p.odd++; !worthSaying(p.odd) {
-		return
-	}
-	p.mu.Lock()
-	t := p.turn
-	p.mu.Unlock()
-	p.log.Warn("claude's output", "notice", s)
-	if t != nil {
-		t.emit(events.Status{State: events.StateNotice, Detail: s})
-	}
-}
-
-func excerpt(b []byte) string {
-	const limit = 200
-	if len(b) > limit {
-		return string(b[:limit]) + "…"
-	}
-	return string(b)
-}
-
-// withdrawn are the tools that claude was told of and that are gone, under its
-// own names. It goes on to offer them, unless they are denied.
-func (p *process) withdrawn() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	out := []string{}
-	for name := range p.told {
-		if _, there := p.tools.byNam[name]; !there {
-			out = append(out, mcpPrefix+name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// setTools gives claude another list of tools and waits until it has it.
-func (p *process) setTools(ctx context.Context, tools []backends.Tool) error {
-	p.mu.Lock()
-	same := sameTools(p.tools.tools, tools)
-	listed := make(chan struct{})
-	if !same {
-		p.tools, p.listed = newToolset(tools), listed
-		p.tellLocked(p.tools)
-	}
-	p.mu.Unlock()
-	if same {
-		return nil
-	}
-	if _, err := p.ask(toolsChanged(), nil); err != nil {
-		return err
-	}
-	late := time.NewTimer(listLimit)
-	defer late.Stop()
-	select {
-	case <-listed:
-	case <-p.child.Done():
-		return errEnded
-	case <-late.C:
-		p.log.Warn("claude did not fetch the changed tools in time")
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
 }

@@ -315,3 +315,77 @@ func TestCloseBesideRun(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+const (
+	tasks  = `{"type":"system","subtype":"background_tasks_changed","tasks":[%s]}`
+	state  = `{"type":"system","subtype":"session_state_changed","state":"%s"}`
+	byTask = `{"type":"result","is_error":false,"num_turns":1,"stop_reason":"end_turn","origin":{"kind":"task-notification"}}`
+)
+
+// live lists one task in the background, or none.
+func live(id string) act {
+	if id != "" {
+		id = fmt.Sprintf(`{"task_id":"%s"}`, id)
+	}
+	return act{Print: fmt.Sprintf(tasks, id)}
+}
+
+func becomes(s string) act { return act{Print: fmt.Sprintf(state, s)} }
+
+// TestBackgroundThatDoesNotEnd: the run is answered all the same, and the next
+// one has another claude.
+func TestBackgroundThatDoesNotEnd(t *testing.T) {
+	f := openFake(t, false, "", act{Expect: userLine}, live("t1"), say("It runs."), act{Print: okResult}, becomes("idle"),
+		act{Expect: `"stop_task","task_id":"t1"`}, act{Hang: true})
+	f.backend.SetStopLimit(100 * time.Millisecond)
+	evs, out, err := run(t, f, backendtest.Turn{}, backends.Settings{})
+	if err != nil || out.Reason != backends.ReasonEndTurn || !slices.Equal(texts(evs), []string{"It runs."}) {
+		t.Fatal(texts(evs), out, err)
+	}
+	f.write(t, append(append([]act(nil), ready...), act{Expect: userLine}, say("next"), act{Print: okResult}, act{Drain: true}))
+	evs, _, err = run(t, f, backendtest.Turn{}, backends.Settings{})
+	if err != nil || !slices.Equal(texts(evs), []string{"next"}) {
+		t.Error(texts(evs), err)
+	}
+}
+
+// TestGoesOnByItself: what ends by itself has claude ask its model once more,
+// which may take longer than background work may take to end.
+func TestGoesOnByItself(t *testing.T) {
+	f := openFake(t, false, "", act{Expect: userLine}, live("t1"), say("It runs."), act{Print: okResult}, becomes("idle"),
+		act{Expect: `"stop_task","task_id":"t1"`}, live(""), becomes("running"), act{Sleep: 500},
+		act{Print: fmt.Sprintf(strings.Replace(said, `"id":"m"`, `"id":"m2"`, 1), "It is over.")}, act{Print: byTask}, becomes("idle"), act{Drain: true})
+	f.backend.SetStopLimit(50 * time.Millisecond)
+	evs, out, err := run(t, f, backendtest.Turn{}, backends.Settings{})
+	if err != nil || out.Reason != backends.ReasonEndTurn || !slices.Equal(texts(evs), []string{"It runs.", "It is over."}) {
+		t.Fatal(texts(evs), out, err)
+	}
+}
+
+// TestCrashWhileWaiting: background work that died with claude was not waited for.
+func TestCrashWhileWaiting(t *testing.T) {
+	f := openFake(t, false, "", act{Expect: userLine}, live("t1"), say("It runs."), act{Print: okResult}, becomes("idle"), act{Exit: exit(9)})
+	_, _, err := run(t, f, backendtest.Turn{}, backends.Settings{Background: backends.BackgroundWait})
+	if class(err) != events.ErrBackendCrashed {
+		t.Error(err)
+	}
+}
+
+// TestSteerDies: who steers a claude that dies is not left waiting.
+func TestSteerDies(t *testing.T) {
+	f := openFake(t, false, "", act{Expect: userLine}, say("hm"), act{Expect: userLine}, act{Exit: exit(9)})
+	result := make(chan error, 1)
+	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
+	_, err := f.Run(t.Context(), backends.Input{Parts: []events.Part{events.Text("Go.")}}, &watched{Host: rec, on: events.TypeMessageDelta, call: func() {
+		go func() { // ends with the run
+			result <- f.Conversation.(backends.Steerer).Steer(t.Context(), []events.Part{events.Text("more")})
+		}()
+	}})
+	rec.Close()
+	if class(err) != events.ErrBackendCrashed {
+		t.Error(err)
+	}
+	if err := <-result; !errors.Is(err, backends.ErrTooLate) {
+		t.Error(err)
+	}
+}

@@ -104,14 +104,24 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn) (backe
 	switch {
 	case t.withdrawn && t.result == nil:
 		return backends.Outcome{}, &backends.Error{Type: events.ErrInternal, Message: "claude dropped the input"}
-	case (t.result == nil || len(t.inputs) > 0) && c.isClosed():
+	case t.cut() && c.isClosed():
 		return backends.Outcome{}, errClosed
-	case t.result == nil || len(t.inputs) > 0:
+	case t.cut():
 		return backends.Outcome{}, crashed(backends.Exit(p.child.Exit()), true)
 	case t.err != nil:
 		return backends.Outcome{}, t.err
 	}
 	return backends.Outcome{Reason: t.reason, Stored: true, Output: t.result.output()}, nil
+}
+
+// cut reports whether claude ended before the turn did.
+func (t *turn) cut() bool {
+	select {
+	case <-t.over:
+		return false
+	default:
+		return !t.gaveUp
+	}
 }
 
 func (c *conversation) isClosed() bool {

@@ -36,7 +36,8 @@ type turn struct {
 	err    error
 	reason string
 
-	over chan struct{}
+	over   chan struct{}
+	gaveUp bool // claude was ended for its background work; all inputs were answered
 
 	mu        sync.Mutex
 	inputs    map[string]*input // not answered yet, by uuid
@@ -193,7 +194,6 @@ func (t *turn) step(l *line) (over bool, stop []string) {
 		return false, t.unstoppedLocked()
 	case t.worked:
 		// What ended in the background may still have claude go on: it is idle when not.
-		closeOnce(t.left)
 		over = l.Type == lineSystem && l.Subtype == "session_state_changed" && l.State == "idle"
 	default:
 		over = true
