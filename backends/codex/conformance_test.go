@@ -24,10 +24,9 @@ func TestConformance(t *testing.T) {
 		Models: [2]string{codexscript.Model, "gpt-5.4"}, Efforts: [2]string{"low", "high"},
 		Clash: "exec_command", Natives: natives(),
 		Lacks: map[backendtest.Need]string{
-			backendtest.NeedToolChoice: "its app-server has no such setting: the model is always free to choose",
-			backendtest.NeedMaxCost:    "it does not know what a token costs",
-			backendtest.NeedCost:       "it does not know what a token costs",
-			backendtest.NeedPremium:    "its vendor counts none",
+			backendtest.NeedMaxCost: "it does not know what a token costs",
+			backendtest.NeedCost:    "it does not know what a token costs",
+			backendtest.NeedPremium: "its vendor counts none",
 		},
 		Skip: map[string]string{
 			"error-internal": "no failure of a provider is the server's own: a 500 is worth another try, so it is overloaded",

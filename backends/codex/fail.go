@@ -35,6 +35,9 @@ func (e *turnError) classed() *backends.Error {
 	if strings.HasPrefix(message, "Reconnecting...") {
 		message = orElse(e.Details, message)
 	}
+	if strings.Contains(message, "reasoning.summary") || strings.Contains(message, "reasoning summaries") {
+		message = words(message) + ` (agent_options {"reasoning_summary":"none"} does without)`
+	}
 	out := &backends.Error{Message: words(message), Status: httpStatus, RetryAfter: retryAfter(message)}
 	out.Type = classOfWord(word)
 	if out.Type == "" {

@@ -45,7 +45,7 @@ type setup struct {
 
 func (c *conversation) setupOf(s *backends.Settings, ts *toolset, o options) setup {
 	unasked := s.Permission != backends.PermissionAsk && s.Permission != backends.PermissionDeny
-	w := setup{view: unasked, search: orElse(o.WebSearch, "live")}
+	w := setup{view: unasked, search: o.WebSearch}
 	if o.WebSearch == "" && !unasked {
 		w.search = "disabled"
 	}
@@ -105,11 +105,13 @@ func (c *conversation) threadConfig(s *server, w setup, dir string) map[string]a
 		"model_provider":      providerName,
 		"model_providers":     map[string]any{providerName: c.login.providerConfig(c.b.retries())},
 		"projects":            untrusted,
-		"web_search":          w.search,
 		"features.view_image": w.view, // a table would take the place of the command line's
 		"shell_environment_policy": map[string]any{
 			"set": map[string]string{"INNERD_MARK": s.mark() + "." + c.cfg.ID},
 		},
+	}
+	if w.search != "" { // else as the vendor has it
+		cfg["web_search"] = w.search
 	}
 	if w.mcp {
 		cfg["mcp_servers"] = map[string]any{mcpServer: map[string]any{

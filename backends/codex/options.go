@@ -14,8 +14,8 @@ type options struct {
 	// ReasoningSummary is how the model's reasoning is told: auto (also ""),
 	// concise, detailed, none. Some providers refuse all but none.
 	ReasoningSummary string `json:"reasoning_summary"`
-	// WebSearch is the model's own search: live, cached, disabled. "": live,
-	// but disabled where permissions are asked for, since it never asks.
+	// WebSearch is the model's own search: live, indexed, cached, disabled. "": as
+	// codex has it, but disabled where permissions are asked for, since it never asks.
 	WebSearch string `json:"web_search"`
 	// Tools is the road of the host's tools: dynamic (also ""), mcp.
 	Tools string `json:"tools"`
@@ -36,7 +36,7 @@ func parseOptions(raw json.RawMessage) (options, error) {
 		words      []string
 	}{
 		{"reasoning_summary", o.ReasoningSummary, []string{"auto", "concise", "detailed", "none"}},
-		{"web_search", o.WebSearch, []string{"live", "cached", "disabled"}},
+		{"web_search", o.WebSearch, []string{"live", "indexed", "cached", "disabled"}},
 		{"tools", o.Tools, []string{"dynamic", "mcp"}},
 	} {
 		if w.value != "" && !slices.Contains(w.words, w.value) {

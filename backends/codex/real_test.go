@@ -326,6 +326,42 @@ func TestUnaskedToolsAreOff(t *testing.T) {
 	}
 }
 
+// TestToolChoice: codex leaves its model free; the host's word is kept all the
+// same.
+func TestToolChoice(t *testing.T) {
+	b := newBench(t)
+	c, s := b.open(t, backends.Config{}, text("one"), text("two"), modelstub.Say(shell("touch done")), text("three"), text("four"))
+	tools := []backends.Tool{tool("lookup"), tool("exec_command")}
+	for _, x := range []struct {
+		choice, told string
+		offered      []string
+	}{
+		{`"required"`, "You must call at least one tool", []string{"lookup", "host_exec_command"}},
+		{`{"type":"function","function":{"name":"exec_command"}}`, "You must call the tool host_exec_command", []string{"host_exec_command"}},
+		{`"none"`, "Call no tool", nil},
+		{`7`, "", []string{"lookup", "host_exec_command"}},
+	} {
+		evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Tools: tools, ToolChoice: json.RawMessage(x.choice)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _ := s.last()
+		if x.told != "" && !strings.Contains(codexscript.Heard(r), x.told) {
+			t.Errorf("%s: the model was not told %q", x.choice, x.told)
+		}
+		for _, name := range []string{"lookup", "host_exec_command"} {
+			if _, got := r.Tool(name); got != slices.Contains(x.offered, name) {
+				t.Errorf("%s: %s offered: %v", x.choice, name, got)
+			}
+		}
+		for _, e := range evs {
+			if d, ok := e.Data.(events.ToolComplete); ok && d.Success {
+				t.Errorf("%s: %s ran", x.choice, d.Name)
+			}
+		}
+	}
+}
+
 // TestWebSearch: a search of the model's own is a call.
 func TestWebSearch(t *testing.T) {
 	b := newBench(t)

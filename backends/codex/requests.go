@@ -76,6 +76,10 @@ func (c *conversation) toolCall(t *turn, r *rpc.Request, q *request) {
 
 // permission asks the host whether one of codex's own tools may run.
 func (t *turn) permission(to *route, r *rpc.Request, q *request) {
+	if t.noTools {
+		t.respond(r, decision{"decline"})
+		return
+	}
 	name, input, call := t.asked(to, r.Method, q)
 	t.tr.next()
 	t.ask(events.Request{Kind: events.KindPermission, NativeID: q.ItemID, Tool: name, Input: input}, func(a events.Answer) {

@@ -36,7 +36,11 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 		return backends.Outcome{}, err
 	}
 	model, foreign := c.login.chooseModel(in.Set.Model)
-	ts := newToolset(in.Set.Tools)
+	pick, known := choiceOf(in.Set.ToolChoice)
+	ts := newToolset(pick.offered(in.Set.Tools))
+	if words := pick.words(ts); words != "" {
+		content = append(content, textInput(words))
+	}
 	want := c.setupOf(&in.Set, ts, o)
 	effort := effortOf(&in.Set)
 	if effort == "" && c.effort != "" {
@@ -55,13 +59,16 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	if foreign != "" {
 		h.Emit(status(events.StateNotice, "the model "+foreign+" is not one of Codex's; using "+orElse(model, "its default")))
 	}
+	if !known {
+		h.Emit(status(events.StateNotice, "this tool_choice is not known, and is ignored: "+excerpt(string(in.Set.ToolChoice))))
+	}
 	c.effort = effort
 	p := turnParams{
 		ThreadID: c.thread, Input: content, Model: orElse(model, c.model), Effort: effort,
 		Summary: orElse(o.ReasoningSummary, "auto"), Schema: in.Set.Schema,
 	}
 	t := newTurn(ctx, c, s, h, ts, &in.Set)
-	t.tr.model = p.Model
+	t.tr.model, t.noTools = p.Model, pick.mode == "none"
 	for n := 1; ; n++ {
 		more := c.round(ctx, s, t, p, n == maxRounds)
 		if len(more) == 0 {
@@ -82,8 +89,9 @@ func (c *conversation) round(ctx context.Context, s *server, t *turn, p turnPara
 	c.attach(t)
 	t.send(p)
 	c.await(ctx, s, t)
+	more := c.wait(ctx, s, t)
 	t.settle()
-	more := c.rest(ctx, s, t)
+	c.rest(ctx, s, t)
 	if last || ctx.Err() != nil {
 		more = nil
 	}
@@ -144,25 +152,32 @@ func (c *conversation) abandon(s *server) {
 	<-s.gone()
 }
 
-// rest ends what still runs when the turn is over, or waits for it; then it
-// returns what the model is to be told of it.
-func (c *conversation) rest(ctx context.Context, s *server, t *turn) (more []userInput) {
+// wait waits for what still runs when the turn is over, if the host wants
+// that, and returns what the model is to be told of it. What runs may ask the
+// host as before.
+func (c *conversation) wait(ctx context.Context, s *server, t *turn) []userInput {
+	if t.background != backends.BackgroundWait || !t.completed() || ctx.Err() != nil {
+		return nil
+	}
+	limit := time.NewTimer(waitLimit)
+	defer limit.Stop()
+	select {
+	case <-t.calm:
+		return t.late()
+	case <-s.gone():
+	case <-limit.C:
+	case <-ctx.Done():
+	case <-c.done:
+	}
+	return nil
+}
+
+// rest ends what still runs when the turn is over.
+func (c *conversation) rest(ctx context.Context, s *server, t *turn) {
 	select {
 	case <-t.over:
 	default:
-		return nil // there is no process, or none that listens
-	}
-	if t.background == backends.BackgroundWait && t.completed() && ctx.Err() == nil {
-		limit := time.NewTimer(waitLimit)
-		defer limit.Stop()
-		select {
-		case <-t.calm:
-			more = t.late()
-		case <-s.gone():
-		case <-limit.C:
-		case <-ctx.Done():
-		case <-c.done:
-		}
+		return // there is no process, or none that listens
 	}
 	cut := !t.completed() || ctx.Err() != nil
 	if cut || !t.isCalm() {
@@ -171,7 +186,6 @@ func (c *conversation) rest(ctx context.Context, s *server, t *turn) (more []use
 	if cut {
 		c.sweep(s)
 	}
-	return more
 }
 
 // endBackground ends shells and sub-agents, and hears of their end.

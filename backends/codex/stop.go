@@ -68,7 +68,7 @@ func (t *turn) untilWhen(e *backends.Error) {
 		if wait := loggedDelay(t.s.process().StderrTail(), t.turnID()); wait > 0 {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			if e.RetryAfter = wait; wait > patience {
+			if t.wait, e.RetryAfter = wait, wait; wait > patience {
 				t.doomLocked(e)
 			}
 			return

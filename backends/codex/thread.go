@@ -2,6 +2,7 @@ package codex
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -90,6 +91,8 @@ func (c *conversation) resume(ctx context.Context, s *server, want setup, model 
 	err := c.whenFree(ctx, func() error { return s.call(ctx, "thread/resume", p, &r) })
 	if err != nil {
 		s.detach(c)
+		// It may yet be loaded, with what it is not to have next time.
+		_, _ = s.peer.Go("thread/unsubscribe", threadRef{ThreadID: c.thread}, func(json.RawMessage, error) {})
 		var no *rpc.Error
 		if errors.As(err, &no) && strings.Contains(no.Message, "no rollout") {
 			return c.lost(ctx, s, want, model)

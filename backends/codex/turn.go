@@ -21,6 +21,7 @@ type turn struct {
 	tools       *toolset
 	interactive bool
 	schema      bool
+	noTools     bool // nothing may be called
 	background  string
 	maxTurns    int
 
@@ -51,6 +52,7 @@ type turn struct {
 	result  *turnInfo // that ended it
 	refused error     // of turn/start
 	doom    *backends.Error
+	wait    time.Duration // that codex was last told to wait
 }
 
 func newTurn(ctx context.Context, c *conversation, s *server, h backends.Host, ts *toolset, set *backends.Settings) *turn {
@@ -205,7 +207,9 @@ func (t *turn) completedLocked(n *notification) {
 }
 
 // waits reports whether the run goes on when what is in the background has ended.
-func (t *turn) waits() bool { return t.background == backends.BackgroundWait && t.tr.running() > 0 }
+func (t *turn) waits() bool {
+	return t.background == backends.BackgroundWait && t.tr.running() > 0
+}
 
 func (t *turn) overLocked() {
 	if !t.ended {
@@ -284,6 +288,9 @@ func (t *turn) reasonLocked() (string, error) {
 		return r, nil
 	}
 	e := t.result.Error.classed()
+	if e.Type == events.ErrRateLimit && e.RetryAfter == 0 {
+		e.RetryAfter = t.wait
+	}
 	t.s.addRetryAfter(e)
 	return "", e
 }
