@@ -303,6 +303,65 @@ func TestCodeMode(t *testing.T) {
 	}
 }
 
+// TestSubagentsOfNewModels: they are told in another way than those of the
+// suite's model, and are seen alike.
+func TestSubagentsOfNewModels(t *testing.T) {
+	b := newBench(t)
+	c, s := b.open(t, backends.Config{})
+	asked := map[string]int{}
+	s.sc.Func(func(r modelstub.Request) modelstub.Turn {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		who := "main"
+		if bytes.Contains(r.Body, []byte(`\"agent_name\":\"/root/helper\"`)) {
+			who = "helper"
+		}
+		asked[who]++
+		turns := map[string][]modelstub.Turn{
+			"main": {
+				modelstub.Say(modelstub.Tool("spawn_agent", map[string]any{"task_name": "helper", "message": "Look."}).Namespace("collaboration")),
+				modelstub.Say(modelstub.Tool("wait_agent", map[string]any{"timeout_ms": 20_000}).Namespace("collaboration")),
+				text("My helper is back."),
+			},
+			"helper": {
+				modelstub.Say(modelstub.Custom("exec", `const r = await tools.exec_command({cmd: "echo below"}); text(r.output)`)),
+				text("Nothing there."),
+			},
+		}[who]
+		return turns[min(asked[who], len(turns))-1]
+	})
+	evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Model: "gpt-6.2-sol"})
+	if err != nil || !slices.Equal(texts(evs), []string{"My helper is back."}) {
+		t.Fatal(texts(evs), err)
+	}
+	var seen []string
+	call := ""
+	for _, e := range evs {
+		switch d := e.Data.(type) {
+		case events.ToolCall:
+			if d.Name == "spawn_agent" {
+				call = d.ID
+			}
+		case events.SubagentStart:
+			seen = append(seen, "start "+d.Name+" of its call: "+fmt.Sprint(d.ParentID == call && call != ""))
+		case events.SubagentDelta:
+			seen = append(seen, "says "+d.Text)
+		case events.ToolComplete:
+			if d.ParentID != "" {
+				seen = append(seen, d.Name+" "+d.Result+fmt.Sprint(d.ParentID == call))
+			}
+		case events.SubagentComplete:
+			seen = append(seen, "complete "+d.Result)
+		}
+	}
+	want := []string{
+		"start /root/helper of its call: true", "exec_command below\ntrue", "says Nothing ther", "says e.", "complete Nothing there.",
+	}
+	if !slices.Equal(seen, want) {
+		t.Errorf("%q", seen)
+	}
+}
+
 // TestUnaskedToolsAreOff: what codex does without asking is not there where
 // permissions are asked for.
 func TestUnaskedToolsAreOff(t *testing.T) {

@@ -117,6 +117,7 @@ func (t *turn) spawned(it *item) {
 		}
 	}
 	if it.Type == itemActivity && it.Kind == "started" && it.Agent != "" {
+		t.spawns[it.ID] = it.Agent
 		t.s.attachAgent(it.Agent, t.c)
 		t.agent(it.Agent).name = it.AgentPath
 	}

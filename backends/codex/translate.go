@@ -23,6 +23,10 @@ const (
 	toolSearch = "web_search"
 )
 
+// activities are calls that newer models make of sub-agents, which have no
+// other item.
+var activities = map[string]string{"started": "spawn_agent", "interacted": "send_message", "interrupted": "interrupt_agent"}
+
 // translator turns the notifications of one thread in one turn into events. It
 // is used under the turn's lock.
 type translator struct {
@@ -120,10 +124,14 @@ func (t *translator) started(it *item) bool {
 		t.begin(it.ID, toolView, object("path", it.Path))
 	case itemCollab:
 		t.begin(it.ID, collabName(it.Tool), collabInput(it))
+	case itemActivity:
+		if name := activities[it.Kind]; name != "" {
+			t.begin(it.ID, name, object("agent", it.AgentPath))
+		}
 	case itemCompaction:
 		t.emit(events.Status{State: events.StateCompacting})
 		t.retrying = true // the next sign of work says so
-	case itemMessage, itemReasoning, itemDynamic, itemWebSearch, itemActivity, "userMessage", "hookPrompt", "plan", "functionCallOutput":
+	case itemMessage, itemReasoning, itemDynamic, itemWebSearch, "userMessage", "hookPrompt", "plan", "functionCallOutput":
 	default:
 		return false
 	}
@@ -151,7 +159,9 @@ func (t *translator) completed(it *item) bool {
 		}
 	case itemCompaction:
 		t.working()
-	case itemDynamic, itemActivity, "userMessage", "hookPrompt", "plan", "functionCallOutput":
+	case itemActivity:
+		t.complete(it.ID, events.ToolComplete{Success: true})
+	case itemDynamic, "userMessage", "hookPrompt", "plan", "functionCallOutput":
 	default:
 		return false
 	}
