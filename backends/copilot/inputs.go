@@ -20,7 +20,7 @@ type input struct {
 	id      string // copilot's; "" until the send is answered
 	text    string // of a steer
 	steer   bool
-	taken   chan struct{} // closed when copilot begins with it
+	taken   chan struct{} // closed when copilot begins with it, and that was told
 	refused chan error    // holds why copilot did not take it
 }
 
@@ -55,7 +55,8 @@ func (in *inputs) named(x *input, id string) bool {
 	return true
 }
 
-// take marks the input of an id as begun with; nil: it is not known yet.
+// take marks the input of an id as begun with; nil: it is not known yet. The
+// caller tells of it and then closes taken, as after named.
 func (in *inputs) take(id string) *input {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -72,7 +73,6 @@ func (in *inputs) take(id string) *input {
 func (in *inputs) takeLocked(x *input) {
 	if i := slices.Index(in.open, x); i >= 0 {
 		in.open = slices.Delete(in.open, i, i+1)
-		close(x.taken)
 	}
 }
 

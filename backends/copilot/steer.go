@@ -47,6 +47,7 @@ func (t *turn) until(ctx context.Context, x *input) error {
 		return callError(ctx, err, events.ErrInvalidRequest)
 	case <-t.over:
 	case <-t.p.gone:
+	case <-t.c.done:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -72,7 +73,7 @@ func (t *turn) steerAnswered(x *input, raw json.RawMessage, err error) {
 		}
 		return
 	}
-	if t.in.named(x, messageID(raw)) && !t.ended {
+	if t.in.named(x, messageID(raw)) {
 		t.steered(x)
 	}
 }

@@ -168,12 +168,14 @@ func (t *turn) taken(d *data) {
 	}
 }
 
-// steered says where an input came into the turn.
+// steered says where an input came into the turn. Whoever waits for that is
+// told afterwards: the run would say it once more if it were not said yet.
 func (t *turn) steered(x *input) {
-	if x.steer {
+	if x.steer && !t.ended {
 		t.tr.interrupt()
 		t.emit(events.Steered{Text: x.text})
 	}
+	close(x.taken)
 }
 
 // stopped: the model has stopped. That is the turn's end unless an input that
@@ -254,7 +256,9 @@ func (t *turn) sendAnswered(raw json.RawMessage, err error) {
 		t.finishLocked()
 		return
 	}
-	t.in.named(t.first, messageID(raw))
+	if t.in.named(t.first, messageID(raw)) {
+		t.steered(t.first)
+	}
 	if t.aborted {
 		t.p.tell("session.abort", sessionOnly{t.c.session})
 	}
