@@ -46,10 +46,13 @@ func nativeTurn(n NativeTool, all []string) Turn {
 
 // but is what is not as it should be in a case that passes.
 func (r Rig) but(c Case) string {
-	if c.Name != everyNativeTool {
-		return ""
-	}
 	var out []string
+	if why := r.But[c.Name]; why != "" {
+		out = append(out, why)
+	}
+	if c.Name != everyNativeTool {
+		return strings.Join(out, "; ")
+	}
 	for _, n := range r.Natives {
 		if n.Unasked != "" {
 			out = append(out, n.Name+" is not asked for: "+n.Unasked)

@@ -46,6 +46,10 @@ func (w Want) Check(r Result, cancel bool) []string {
 	return c.faults
 }
 
+// ScriptOver is what a scripted model says when it is asked for more than its
+// script has.
+const ScriptOver = "(script over)"
+
 type comparer struct {
 	r      Result
 	heard  folded
@@ -84,6 +88,9 @@ func (c *comparer) end(w Want, cancel bool) {
 func (c *comparer) said(w Want) {
 	if missing := subsequence(w.Said, c.heard.messages); missing != "" {
 		c.fault("no message %q in its place; the messages: %q", short(missing), shorts(c.heard.messages))
+	}
+	if slices.Contains(c.heard.messages, ScriptOver) {
+		c.fault("the model was asked more often than the case says: %q", shorts(c.heard.messages))
 	}
 	for _, words := range w.Never {
 		if slices.ContainsFunc(c.heard.messages, func(m string) bool { return strings.Contains(m, words) }) {

@@ -46,8 +46,22 @@ type played struct {
 }
 
 func newPlayer(t testing.TB, s *shared, c Case, name string) *player {
-	return &player{
+	p := &player{
 		t: t, shared: s, name: name, seat: s.rig.Seat(t, c), dir: directory(t), id: "01" + rand.Text()[:24], loggedOut: c.LoggedOut,
+	}
+	if s.rig.Table != "" {
+		p.sees()
+	}
+	return p
+}
+
+// sees: a table claims what its rig can see.
+func (p *player) sees() {
+	if _, ok := p.seat.(Viewer); !ok {
+		p.t.Errorf("the rig's seat is no Viewer: what was asked for is not seen")
+	}
+	if _, ok := p.seat.(Counter); !ok && p.shared.rig.Lacks[NeedRequests] == "" {
+		p.t.Errorf("the rig's seat is no Counter: the requests to the model are not counted")
 	}
 }
 

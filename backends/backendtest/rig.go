@@ -23,6 +23,9 @@ type Rig struct {
 	// Skip says, by the name of a case, why it is impossible for this agent.
 	// A name that is no case fails the suite, so that the list stays true.
 	Skip map[string]string
+	// But says, by the name of a case that passes, what it is nevertheless not
+	// good for: the table tells it.
+	But map[string]string
 	// Grace is the conversations' time between asking and ending; 0: 3 s.
 	Grace time.Duration
 	// Turn is how long one turn may take, but for the waiting that its case

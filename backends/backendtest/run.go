@@ -111,6 +111,11 @@ func checkSkips(t *testing.T, rig Rig, cases []Case) {
 	if rig.Table != "" && len(rig.Natives) == 0 && rig.Lacks[NeedNatives] == "" {
 		t.Error("the rig lists none of the agent's own tools, and does not say why")
 	}
+	for name := range rig.But {
+		if !slices.ContainsFunc(cases, func(c Case) bool { return c.Name == name }) {
+			t.Errorf("the rig has a but for %q, which is no case", name)
+		}
+	}
 	for name, why := range rig.Skip {
 		if !slices.ContainsFunc(cases, func(c Case) bool { return c.Name == name }) {
 			t.Errorf("the rig skips %q, which is no case", name)
