@@ -362,6 +362,45 @@ func TestSubagentsOfNewModels(t *testing.T) {
 	}
 }
 
+// TestSubagentIsEnded: a sub-agent that nobody waits for does not outlive its
+// turn, nor do its commands.
+func TestSubagentIsEnded(t *testing.T) {
+	b := newBench(t)
+	c, s := b.open(t, backends.Config{})
+	s.sc.Func(func(r modelstub.Request) modelstub.Turn {
+		switch {
+		case bytes.Contains(r.Body, []byte(`\"agent_name\":\"/root/helper\"`)):
+			return modelstub.Say(modelstub.Custom("exec", `await tools.exec_command({cmd: "sleep 3119"}); text("woken")`))
+		case r.ToolResult() == "":
+			return modelstub.Say(modelstub.Tool("spawn_agent", map[string]any{"task_name": "helper", "message": "Sleep."}).Namespace("collaboration"))
+		}
+		for len(sleeping("3119")) == 0 && t.Context().Err() == nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+		return text("I do not wait.")
+	})
+	began := time.Now()
+	evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Model: "gpt-6.2-sol"})
+	if err != nil || !slices.Equal(texts(evs), []string{"I do not wait."}) {
+		t.Fatal(texts(evs), err)
+	}
+	ended := 0
+	for _, e := range evs {
+		switch d := e.Data.(type) {
+		case events.SubagentComplete:
+			ended++
+		case events.ToolComplete:
+			if d.ParentID != "" && d.Success {
+				t.Errorf("%s of a sub-agent that was ended succeeded", d.Name)
+			}
+		}
+	}
+	if left := sleeping("3119"); ended != 1 || len(left) > 0 {
+		t.Errorf("%d ends; still there: %v", ended, left)
+	}
+	t.Logf("it took %v", time.Since(began))
+}
+
 // TestUnaskedToolsAreOff: what codex does without asking is not there where
 // permissions are asked for.
 func TestUnaskedToolsAreOff(t *testing.T) {

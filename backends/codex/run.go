@@ -16,7 +16,7 @@ import (
 const (
 	defaultGrace = 3 * time.Second
 	// calmLimit is how long what was ended with its turn may take to say so.
-	calmLimit = time.Second
+	calmLimit = 700 * time.Millisecond
 	// waitLimit is how long work in the background is waited for.
 	waitLimit = 10 * time.Minute
 )
@@ -180,10 +180,11 @@ func (c *conversation) rest(ctx context.Context, s *server, t *turn) {
 		return // there is no process, or none that listens
 	}
 	cut := !t.completed() || ctx.Err() != nil
+	below := len(t.agents()) > 0
 	if cut || !t.isCalm() {
 		c.endBackground(s, t)
 	}
-	if cut {
+	if cut || below {
 		c.sweep(s)
 	}
 }
@@ -192,6 +193,7 @@ func (c *conversation) rest(ctx context.Context, s *server, t *turn) {
 func (c *conversation) endBackground(s *server, t *turn) {
 	for _, a := range t.agents() {
 		_, _ = s.peer.Go("turn/interrupt", a, func(json.RawMessage, error) {})
+		_, _ = s.peer.Go("thread/backgroundTerminals/clean", threadRef{ThreadID: a.ThreadID}, func(json.RawMessage, error) {})
 	}
 	_, _ = s.peer.Go("thread/backgroundTerminals/clean", threadRef{ThreadID: c.thread}, func(json.RawMessage, error) {})
 	limit := time.NewTimer(calmLimit)
