@@ -13,8 +13,9 @@ func (t *translator) fold(log *journal.Log, upTo int64, apply func(update)) (las
 	if upTo <= 0 {
 		upTo = log.Last()
 	}
-	closed := int64(0)
-	for e, err := range log.Snapshot(0, notDelta) {
+	// Without a disk the oldest events of a long run are not kept.
+	closed := max(log.Oldest()-1, 0)
+	for e, err := range log.Snapshot(closed, notDelta) {
 		if err != nil {
 			return 0, err
 		}

@@ -119,15 +119,26 @@ func (f *follower) read(ctx context.Context, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	for line := range b.Lines() {
-		e, err := events.ParseLine(line)
-		if err != nil {
-			return err
-		}
-		f.addAll(f.t.event(e))
+	apart(func() { err = f.take(b) })
+	if err != nil {
+		return err
 	}
 	if b.Last() == f.run.Log().Last() {
 		f.addAll(f.t.settle(f.pending))
+	}
+	return nil
+}
+
+// take translates a batch.
+func (f *follower) take(b journal.Batch) (err error) {
+	for line := range b.Lines() {
+		e, ok := deltaOf(line)
+		if !ok {
+			if e, err = events.ParseLine(line); err != nil {
+				return err
+			}
+		}
+		f.addAll(f.t.event(e))
 	}
 	return nil
 }

@@ -224,9 +224,13 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, st *Stream,
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
 	p := &sender{w: w, rc: http.NewResponseController(w), limit: s.opt.Write}
-	if p.rc.Flush() != nil {
+	var err error
+	apart(func() {
+		w.WriteHeader(http.StatusOK)
+		err = p.rc.Flush()
+	})
+	if err != nil {
 		return
 	}
 	ctx, wrote := r.Context(), time.Now()
@@ -236,12 +240,12 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, st *Stream,
 		case errors.Is(err, io.EOF) || ctx.Err() != nil:
 			return
 		case errors.Is(err, errTick):
-			err = p.write([]byte(": still here\n\n"))
+			apart(func() { err = p.write([]byte(": still here\n\n")) })
 		case err != nil:
 			_ = p.write(fail(s.public(ctx, "stream", err))) // its end says the rest
 			return
 		default:
-			err = p.frames(st, f, wrap)
+			apart(func() { err = p.frames(st, f, wrap) })
 		}
 		if err != nil {
 			return

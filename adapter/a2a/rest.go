@@ -173,11 +173,14 @@ func accepted(r *http.Request) string {
 // streamREST is an operation that answers with events. Errors before the first
 // are a plain answer.
 func (s *Server) streamREST(w http.ResponseWriter, r *http.Request, c Call, open func(*Server, context.Context, Call, *spec.SendMessageRequest) (*Stream, error), given map[string]any) error {
-	req, err := read[spec.SendMessageRequest](s, w, r, given)
-	if err != nil {
-		return err
-	}
-	st, err := open(s, r.Context(), c, req)
+	var st *Stream
+	var err error
+	apart(func() {
+		var req *spec.SendMessageRequest
+		if req, err = read[spec.SendMessageRequest](s, w, r, given); err == nil {
+			st, err = open(s, r.Context(), c, req)
+		}
+	})
 	if err != nil {
 		return err
 	}

@@ -25,12 +25,14 @@ func (s *Server) serveRPC(w http.ResponseWriter, r *http.Request, c Call) {
 		writeJSON(w, http.StatusMethodNotAllowed, "application/json", spec.ErrMethod.With("JSON-RPC is POST").REST())
 		return
 	}
-	raw, err := s.body(w, r)
-	if err != nil {
-		s.failRPC(w, r, nil, err)
-		return
-	}
-	req, err := readRPC(raw)
+	var raw []byte
+	var req rpcRequest
+	var err error
+	apart(func() {
+		if raw, err = s.body(w, r); err == nil {
+			req, err = readRPC(raw)
+		}
+	})
 	if err != nil {
 		s.failRPC(w, r, req.ID, err)
 		return
@@ -159,16 +161,17 @@ func (s *Server) dispatchRPC(w http.ResponseWriter, r *http.Request, c Call, req
 		return
 	}
 	if open := streams[req.Method]; open != nil {
-		st, err := open(s, r.Context(), c, params)
+		var st *Stream
+		var err error
+		apart(func() { st, err = open(s, r.Context(), c, params) })
 		if err != nil {
 			s.failRPC(w, r, req.ID, err)
 			return
 		}
+		id := req.ID // all that a stream keeps of its request
 		s.serveStream(w, r, st,
-			func(dst []byte, v spec.StreamResponse) []byte { return rpcResult(dst, req.ID, v) },
-			func(e *spec.Error) []byte {
-				return append(append([]byte("data: "), rpcError(req.ID, e)...), "\n\n"...)
-			})
+			func(dst []byte, v spec.StreamResponse) []byte { return rpcResult(dst, id, v) },
+			func(e *spec.Error) []byte { return append(append([]byte("data: "), rpcError(id, e)...), "\n\n"...) })
 		return
 	}
 	do := operations[req.Method]

@@ -9,6 +9,7 @@ import (
 
 	"innerd/adapter/a2a/spec"
 	"innerd/events"
+	"innerd/events/journal"
 	"innerd/runs"
 )
 
@@ -31,6 +32,7 @@ type Stream struct {
 	contextID string
 	untilAsk  bool // ends where the task waits for an answer
 	over      bool
+	again     func() (*Stream, error) // begins anew from the task as it stands
 }
 
 // streamFrom begins with the task as it was after an event.
@@ -48,6 +50,7 @@ func (s *Server) streamFrom(run *runs.Run, ext bool, limit *spec.Int, send bool,
 	if st.f, err = follow(run, v.t, v.last, nil); err != nil {
 		return nil, errorOf(err)
 	}
+	st.again = func() (*Stream, error) { return s.streamFrom(run, ext, limit, send, run.Log().Last()) }
 	return st, nil
 }
 
@@ -132,6 +135,7 @@ func (s *Server) resume(run *runs.Run, c Call) (*Stream, error) {
 	if st.f, err = follow(run, v.t, c.After, nil); err != nil {
 		return nil, errorOf(err)
 	}
+	st.again = func() (*Stream, error) { return s.streamFrom(run, c.Ext, nil, false, run.Log().Last()) }
 	return st, nil
 }
 
@@ -152,6 +156,18 @@ func (st *Stream) next(ctx context.Context, until time.Time) (frame, error) {
 		return frame{}, io.EOF
 	}
 	u, err := st.f.next(ctx, until)
+	var gone *journal.GoneError
+	if errors.As(err, &gone) && st.again != nil {
+		// Without a disk a slow reader's next event may not be kept any more.
+		// The task as it stands has all that matters of it.
+		fresh, err := st.again()
+		if err != nil {
+			return frame{}, err
+		}
+		st.Close()
+		*st = *fresh
+		return st.next(ctx, until)
+	}
 	if err != nil {
 		if !errors.Is(err, io.EOF) && !errors.Is(err, errTick) {
 			err = errorOf(err)

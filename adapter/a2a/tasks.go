@@ -123,6 +123,10 @@ func (s *Server) settled(ctx context.Context, run *runs.Run) error {
 	defer f.close()
 	for {
 		u, err := f.next(ctx, time.Time{})
+		var gone *journal.GoneError
+		if errors.As(err, &gone) { // without a disk
+			return s.settled(ctx, run)
+		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

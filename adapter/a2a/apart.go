@@ -1,0 +1,15 @@
+package a2a
+
+// apart runs f on a stack of its own and waits. Encoding and decoding JSON
+// needs a deep one; a reader that did it itself would keep that while it idles,
+// and thousands do. A panic of f is one of the caller.
+func apart(f func()) {
+	done := make(chan any, 1)
+	go func() { // ends with f
+		defer func() { done <- recover() }()
+		f()
+	}()
+	if v := <-done; v != nil {
+		panic(v)
+	}
+}
