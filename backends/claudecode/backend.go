@@ -2,11 +2,13 @@ package claudecode
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,6 +48,7 @@ type Backend struct {
 
 	mu       sync.Mutex
 	versions map[string]*version // by path, modification time and size
+	models   []string            // what claude last said that it has
 
 	unknown   backends.UnknownTypes
 	stopLimit time.Duration // for background work to end that was told to
@@ -100,10 +103,39 @@ func (b *Backend) Probe(ctx context.Context) backends.Status {
 		return s
 	}
 	s.Usable = true
+	s.Models = b.knownModels()
 	if s.Version != Version { // a warning: it may work as well
 		s.Hint = "This is version " + s.Version + "; tested was " + Version + ", and the way it is driven has no version of its own. " + hintInstall
 	}
 	return s
+}
+
+// setModels keeps the models that claude names at its start.
+func (b *Backend) setModels(answer json.RawMessage) {
+	var a struct {
+		Models []struct {
+			Value string `json:"value"`
+		} `json:"models"`
+	}
+	if json.Unmarshal(answer, &a) != nil || len(a.Models) == 0 {
+		return
+	}
+	var names []string
+	for _, m := range a.Models {
+		if m.Value != "" && m.Value != "default" {
+			names = append(names, m.Value)
+		}
+	}
+	b.mu.Lock()
+	b.models = names
+	b.mu.Unlock()
+}
+
+// knownModels are claude's own, once a conversation was opened.
+func (b *Backend) knownModels() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.models)
 }
 
 const (

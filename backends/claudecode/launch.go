@@ -146,7 +146,7 @@ func (l *login) chooseModel(wanted string) (model, foreign string) {
 		return wanted, ""
 	}
 	switch strings.TrimSuffix(low, "[1m]") {
-	case "opus", "sonnet", "haiku", "opusplan", "default", "best":
+	case "opus", "sonnet", "haiku", "fable", "opusplan", "default", "best":
 		return wanted, ""
 	}
 	if l.BaseURL == "" || isAnthropic(l.BaseURL) || otherVendor(low) {

@@ -30,6 +30,7 @@ type process struct {
 	launch  launch
 	dir     string // where it works
 	unknown *backends.UnknownTypes
+	models  func(json.RawMessage) // takes claude's answer to initialize
 
 	mu      sync.Mutex
 	child   *proc.Child
@@ -51,7 +52,7 @@ type process struct {
 
 func newProcess(l launch, tools *toolset, cfg *backends.Config, b *Backend) *process {
 	p := &process{
-		log: b.log, unknown: &b.unknown, launch: l, dir: cfg.Dir, tools: tools, listed: make(chan struct{}), stray: cfg.Stray, told: map[string]string{},
+		log: b.log, unknown: &b.unknown, models: b.setModels, launch: l, dir: cfg.Dir, tools: tools, listed: make(chan struct{}), stray: cfg.Stray, told: map[string]string{},
 		waiting: map[string]chan controlResponse{}, cancels: map[string]context.CancelFunc{},
 	}
 	p.tellLocked(tools)
@@ -78,6 +79,7 @@ func (p *process) start(ctx context.Context, children *backends.Children, cmd pr
 	defer cancel()
 	res, err := p.call(limited, newInitialize(p.launch.system))
 	if err == nil && res.Subtype != "error" {
+		p.models(res.Response)
 		return nil
 	}
 	_ = child.Stop(context.WithoutCancel(ctx)) // it is of no use to anybody, and has its own grace

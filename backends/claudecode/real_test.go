@@ -32,7 +32,8 @@ func (b *bench) open(t *testing.T, cfg backends.Config, turns ...modelstub.Turn)
 	s.dir = t.TempDir()
 	c.ID, c.Dir, c.Grace, c.Session, c.AddDirs = "01TESTTESTTESTTESTTESTTEST", s.dir, 3*time.Second, cfg.Session, cfg.AddDirs
 	c.Save, c.Stray = cfg.Save, cfg.Stray
-	conv, err := governed{b.backend()}.Open(t.Context(), c)
+	b.last = b.backend()
+	conv, err := governed{b.last}.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +172,9 @@ func TestModelChange(t *testing.T) {
 	}
 	if n := len(s.sc.Side()); n != 0 {
 		t.Errorf("%d further requests", n)
+	}
+	if got := s.b.last.Probe(t.Context()).Models; !slices.Contains(got, "opus") || slices.Contains(got, "default") {
+		t.Errorf("models %q", got)
 	}
 	if len(rs[1].Messages) < 3 {
 		t.Errorf("the new process does not know the conversation: %d messages", len(rs[1].Messages))

@@ -30,6 +30,7 @@ type bench struct {
 	children *backends.Children
 	claude   string
 	limit    time.Duration // of background work
+	last     *claudecode.Backend
 }
 
 func newBench(t testing.TB) *bench {
