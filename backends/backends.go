@@ -198,6 +198,8 @@ type Status struct {
 	Capabilities Capabilities `json:"capabilities"`
 	Why          string       `json:"why,omitempty"`  // why not usable
 	Hint         string       `json:"hint,omitempty"` // what to do
+	// Pending: Why will not last, ask again in some seconds.
+	Pending bool `json:"-"`
 	// ErrorType of a run that is started all the same: backend_unavailable
 	// (no binary) or auth (no key, no login).
 	ErrorType string `json:"-"`

@@ -57,7 +57,7 @@ func (p *prober) status(ctx context.Context, wait time.Duration) (st backends.St
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.known {
-		return backends.Status{Login: "none", Why: "it is still being looked at", Hint: "Ask again in some seconds."}, false
+		return backends.Status{Login: "none", Why: "it is still being looked at", Hint: "Ask again in some seconds.", Pending: true}, false
 	}
 	return p.last, true
 }

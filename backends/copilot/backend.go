@@ -115,7 +115,7 @@ func (b *Backend) Probe(ctx context.Context) backends.Status {
 		s.Why, s.ErrorType = fmt.Sprintf("%s: %v", bin.path, err), events.ErrBackendUnavailable
 		s.Hint = hintInstall
 		if errors.Is(err, errUnpacking) {
-			s.Hint = hintUnpack
+			s.Hint, s.Pending = hintUnpack, true
 		}
 		return s
 	}

@@ -106,6 +106,13 @@ func (a *app) probeAgents(ctx context.Context, set *resolved, home string) (usab
 	}
 	for _, b := range s.agents {
 		st := b.Probe(ctx)
+		for st.Pending && ctx.Err() == nil { // bounded by doctor's own time
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			st = b.Probe(ctx)
+		}
 		f := finding{bad: !st.Usable, what: b.Name(), text: agentLine(st), hint: st.Hint}
 		f.print(a.out)
 		usable = usable || (st.Usable && b.Name() != "simulate")

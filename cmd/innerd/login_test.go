@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,7 +96,7 @@ func (c *console) runs(script string) <-chan error {
 	done := make(chan error, 1)
 	a := &app{in: c.tty, out: c.tty, err: os.Stderr, getenv: os.Getenv}
 	go func() {
-		done <- a.onTerminal(c.tty, c.tty, backends.LoginCommand{Path: path, Args: []string{"login"}, Env: []string{"PATH=" + os.Getenv("PATH"), "VENDOR_HOME=/there"}})
+		done <- a.onTerminal(c.tty, c.tty, backends.LoginCommand{Path: path, Args: []string{"login"}, Env: []string{"PATH=" + os.Getenv("PATH"), "VENDOR_HOME=/there"}}, nil)
 	}()
 	return done
 }
@@ -206,6 +207,54 @@ func TestLoginOutputIsWhole(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	c.ends(done, 0)
+}
+
+// TestLoginIsUsed: what the vendor's own login leaves is what the server uses,
+// for every agent that has one, and doctor says so; it belongs to whom the
+// agents' home belongs to.
+func TestLoginIsUsed(t *testing.T) {
+	for name, c := range map[string]struct{ env, version, leaves string }{
+		"claude-code": {"INNERD_CLAUDE_CODE_PATH", "2.0.0 (Claude Code)", `echo '{"claudeAiOauth":{}}' > "$CLAUDE_CONFIG_DIR/.credentials.json"`},
+		"codex":       {"INNERD_CODEX_PATH", "codex-cli 0.1.0", `echo '{"tokens":{}}' > "$CODEX_HOME/auth.json"`},
+		"copilot":     {"INNERD_COPILOT_PATH", "1.0.0", `echo '{"loggedInUsers":[{"login":"me"}],"copilotTokens":{"x":"y"}}' > "$COPILOT_HOME/config.json"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t)
+			fake := filepath.Join(h.dir, "vendor")
+			script := "#!/bin/sh\ncase \"$*\" in *ersion*) echo '" + c.version + "'; exit;; esac\ntest -t 0 || exit 9\n" + c.leaves + " || exit 8\necho as $(id -u), code?\nread code\necho \"logged in with $code\"\nexit 3\n"
+			if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			h.env = append(h.env, c.env+"="+fake)
+			uid := os.Getuid()
+			if uid == 0 { // agents have a user of their own, then
+				uid = 65534
+				if err := errors.Join(os.MkdirAll(filepath.Join(h.dir, "agents"), 0o755), os.Chown(filepath.Join(h.dir, "agents"), uid, uid), os.Chmod(h.dir, 0o755), os.Chmod(filepath.Dir(h.dir), 0o755)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			con := newConsole(t)
+			cmd := h.command(t.Context(), "login", name)
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = con.tty, con.tty, con.tty
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			con.see("as " + strconv.Itoa(uid))
+			con.types("the-code\r")
+			con.see("logged in with the-code")
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 {
+				t.Errorf("%v", err)
+			}
+			r := h.run("doctor")
+			for line := range strings.Lines(r.out) {
+				if strings.Contains(line, name) && strings.Contains(line, "by login: the login in "+h.dir) && strings.Contains(line, "tested with") {
+					return
+				}
+			}
+			t.Errorf("doctor: %s", r.out)
+		})
+	}
 }
 
 func TestLoginRefused(t *testing.T) {

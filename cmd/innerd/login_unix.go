@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -64,7 +65,48 @@ func (a *app) login(cmd *cobra.Command, name string) error {
 	if !ok || !isTerminal(a.in) || !isTerminal(a.out) {
 		return usageError{errors.New("a login talks to its user: run it on a terminal, in a container with docker exec -it")}
 	}
-	return a.onTerminal(in, a.out.(*os.File), what)
+	owner := ownerOf(home)
+	if err := giveTo(home, owner); err != nil {
+		return err
+	}
+	return a.onTerminal(in, a.out.(*os.File), what, owner)
+}
+
+// giveTo makes what we have just made below a folder its owner's.
+func giveTo(dir string, owner *syscall.Credential) error {
+	if owner == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue // gone meanwhile
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid == 0 {
+			if err := os.Lchown(filepath.Join(dir, e.Name()), int(owner.Uid), int(owner.Gid)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ownerOf is who a folder is for, where that is another than us and we may act
+// as them; nil: ourselves. What a login leaves is for the agents' user.
+func ownerOf(dir string) *syscall.Credential {
+	info, err := os.Stat(dir)
+	if err != nil || os.Geteuid() != 0 {
+		return nil
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || st.Uid == 0 {
+		return nil
+	}
+	return &syscall.Credential{Uid: st.Uid, Gid: st.Gid}
 }
 
 // loginOf is the command that logs an agent in.
@@ -92,9 +134,9 @@ func loginOf(agents []backends.Backend, name string) (backends.LoginCommand, err
 // onTerminal runs a program on a terminal of its own behind this one: its size
 // follows, keys reach it one by one, what it prints comes through. However it
 // ends, this terminal is as it was.
-func (a *app) onTerminal(in, out *os.File, what backends.LoginCommand) error {
+func (a *app) onTerminal(in, out *os.File, what backends.LoginCommand, as *syscall.Credential) error {
 	cmd := exec.Command(what.Path, what.Args...)
-	cmd.Env = what.Env
+	cmd.Env, cmd.SysProcAttr = what.Env, &syscall.SysProcAttr{Credential: as}
 	size, err := pty.GetsizeFull(out)
 	if err != nil {
 		size = &pty.Winsize{Rows: 24, Cols: 80}
