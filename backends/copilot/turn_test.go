@@ -82,15 +82,18 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestPremiumRequests are exact, and rounded up once.
+// TestPremiumRequests are exact, and rounded up once. Every model request tells
+// what one costs, but those that the agent makes by itself cost nothing.
 func TestPremiumRequests(t *testing.T) {
-	_, rec, _, err := play(t, backends.Settings{}, backendtest.Turn{}, acts([]act{event(used), event(used), event(used), event(used), say("ok")}, stop)...)
+	own := event(strings.Replace(used, `{"inputTokens"`, `{"initiator":"agent","inputTokens"`, 1))
+	user := event(strings.Replace(used, `{"inputTokens"`, `{"initiator":"user","inputTokens"`, 1))
+	_, rec, _, err := play(t, backends.Settings{}, backendtest.Turn{}, acts([]act{event(used), own, user, user, user, say("ok")}, stop)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range rec.Events() {
 		if u, ok := e.Data.(events.Usage); ok {
-			if *u.PremiumRequests != 2 || *u.PremiumRequestsExact < 1.31 || *u.PremiumRequestsExact > 1.33 || *u.InputTokens != 40 || *u.OutputTokens != 8 {
+			if *u.PremiumRequests != 2 || *u.PremiumRequestsExact < 1.31 || *u.PremiumRequestsExact > 1.33 || *u.InputTokens != 50 || *u.OutputTokens != 10 {
 				t.Errorf("%d, %v, %d, %d", *u.PremiumRequests, *u.PremiumRequestsExact, *u.InputTokens, *u.OutputTokens)
 			}
 		}

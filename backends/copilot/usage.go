@@ -29,7 +29,9 @@ func (t *tally) add(u *usage) {
 	if d.reasoning != nil {
 		t.reasoning = plus(t.reasoning, *d.reasoning)
 	}
-	if u.Cost != nil {
+	// Each request tells what one costs; only those that a user's input begins
+	// are charged.
+	if u.Cost != nil && (u.Initiator == "" || u.Initiator == "user") {
 		t.premium = plus(t.premium, float64(*u.Cost))
 	}
 }
