@@ -227,8 +227,12 @@ func skill(b runs.BackendInfo) spec.AgentSkill {
 		yes bool
 		tag string
 	}{
-		{b.Capabilities.Reasoning, "reasoning"}, {b.Capabilities.Tools, "client-tools"}, {b.Capabilities.Images, "images"},
-		{b.Capabilities.Schema, "structured-output"}, {b.Capabilities.Steer, "steering"}, {b.Capabilities.Permissions, "permissions"},
+		{b.Capabilities.Reasoning, "reasoning"},
+		{b.Capabilities.Tools, "client-tools"},
+		{b.Capabilities.Images, "images"},
+		{b.Capabilities.Schema, "structured-output"},
+		{b.Capabilities.Steer, "steering"},
+		{b.Capabilities.Permissions, "permissions"},
 	} {
 		if can.yes {
 			out.Tags = append(out.Tags, can.tag)

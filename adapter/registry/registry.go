@@ -200,7 +200,7 @@ func (r *Registry) Discover(ctx context.Context, owner, raw string) (Agent, erro
 	}
 	a, err := parse(withURL(card, strings.TrimRight(raw, "/")))
 	if err != nil {
-		return a, fmt.Errorf("%w: %w", ErrFetch, err)
+		return a, fmt.Errorf("%w: %v", ErrFetch, err)
 	}
 	return a, r.add(owner, a)
 }

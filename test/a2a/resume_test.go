@@ -306,8 +306,12 @@ func TestScoping(t *testing.T) {
 	task := a.send(message("tck-input-required", "go", func(m *spec.Message) { m.ContextID = "shared" }))
 	at := "/tasks/" + task.ID
 	for _, call := range [][2]string{
-		{http.MethodGet, at}, {http.MethodPost, at + ":cancel"}, {http.MethodGet, at + ":subscribe"}, {http.MethodGet, at + "/pushNotificationConfigs"},
-		{http.MethodGet, at + "/pushNotificationConfigs/x"}, {http.MethodDelete, at + "/pushNotificationConfigs/x"},
+		{http.MethodGet, at},
+		{http.MethodPost, at + ":cancel"},
+		{http.MethodGet, at + ":subscribe"},
+		{http.MethodGet, at + "/pushNotificationConfigs"},
+		{http.MethodGet, at + "/pushNotificationConfigs/x"},
+		{http.MethodDelete, at + "/pushNotificationConfigs/x"},
 	} {
 		b.refused("TASK_NOT_FOUND", call[0], call[1], nil)
 	}
