@@ -27,7 +27,9 @@ type conversation struct {
 	told    bool   // claude knows something of this session
 	forkOf  string // the session that this one is a copy of, until claude has made it
 	forked  string // why the next run's session is a copy; it is told then
-	sealed  int64  // how much of the session's file is ours; 0: not known
+	kept    string // the file of the session keptOf
+	keptOf  string
+	sealed  int64 // how much of the session's file is ours; 0: not known
 	effort  string
 	think   int
 	denied  []string // tools of the host's that are gone
@@ -183,10 +185,10 @@ func (c *conversation) ready(ctx context.Context, in *backends.Input, h backends
 // turn out that claude has lost the session.
 func (c *conversation) launched(ctx context.Context, l launch, tools []backends.Tool) (*process, error) {
 	p := c.current()
-	why := c.conflict(p)
 	// Claude counts what it may spend from its start on.
-	fits := p != nil && p.launch == l && (l.maxCost == 0 || p.unused())
-	if fits && why == "" && !p.outdated(tools) {
+	fits := p != nil && p.launch == l && (l.maxCost == 0 || p.unused()) && !p.outdated(tools)
+	why := c.conflict(p, !fits)
+	if fits && why == "" {
 		if err := p.setTools(ctx, tools); err != nil {
 			return nil, c.ended(p, err)
 		}

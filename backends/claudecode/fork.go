@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,33 +31,49 @@ func (c *conversation) sent(uuid string) {
 
 // seal notes how far the session's file is ours.
 func (c *conversation) seal() {
-	path, there := c.sessionFile(c.session)
-	if there != yes {
-		return
-	}
-	if info, err := os.Stat(path); err == nil {
+	if info, err := c.statSession(); err == nil {
 		c.sealed = info.Size()
 	}
 }
 
-// conflict says who else has this session; "" where nobody is seen.
-func (c *conversation) conflict(p *process) string {
-	if !c.told {
-		return ""
+// statSession looks at the session's file. Where it is, is looked up once: that
+// takes longer the more there are, and this is done in every turn.
+func (c *conversation) statSession() (fs.FileInfo, error) {
+	if c.keptOf == c.session {
+		return os.Stat(c.kept)
 	}
 	path, there := c.sessionFile(c.session)
 	if there != yes {
+		return nil, fs.ErrNotExist
+	}
+	c.kept, c.keptOf = path, c.session
+	return os.Stat(path)
+}
+
+// conflict says who else has this session; "" where nobody is seen. Whether
+// somebody only has it open matters where a process is to take it.
+func (c *conversation) conflict(p *process, taking bool) string {
+	if !c.told {
 		return ""
 	}
-	own := 0
-	if p != nil {
-		own = p.child.PID()
+	info, err := c.statSession()
+	if err != nil {
+		return ""
 	}
-	if pid := c.holder(own); pid != 0 {
-		return "another claude (process " + strconv.Itoa(pid) + ") has it open"
+	if taking {
+		own := 0
+		if p != nil {
+			own = p.child.PID()
+		}
+		if pid := c.holder(own); pid != 0 {
+			return "another claude (process " + strconv.Itoa(pid) + ") has it open"
+		}
 	}
-	if c.sealed > 0 && c.goneOn(path) {
-		return "another claude has gone on with it"
+	if c.sealed > 0 && info.Size() != c.sealed {
+		if c.goneOn() {
+			return "another claude has gone on with it"
+		}
+		c.sealed = info.Size()
 	}
 	return ""
 }
@@ -98,15 +115,12 @@ func startOf(pid int) string {
 
 // goneOn reports whether a file has an input that is not ours behind where it
 // was ours.
-func (c *conversation) goneOn(path string) bool {
-	f, err := os.Open(path)
+func (c *conversation) goneOn() bool {
+	f, err := os.Open(c.kept)
 	if err != nil {
 		return false // not known
 	}
 	defer f.Close() //nolint:errcheck // only read
-	if info, err := f.Stat(); err != nil || info.Size() == c.sealed {
-		return false
-	}
 	if _, err := f.Seek(c.sealed, io.SeekStart); err != nil {
 		return false
 	}

@@ -136,7 +136,7 @@ func (c *conversation) keepFile(i int, p events.Part) (inBlock, error) {
 	if err != nil {
 		return inBlock{}, fmt.Errorf("attachment %d is not base64: %w", i+1, err)
 	}
-	dir := filepath.Join(c.b.configDir(), "attachments", c.session)
+	dir := filepath.Join(c.b.configDir(), "attachments", orElse(c.cfg.ID, "unnamed"))
 	path := filepath.Join(dir, newUUID()[:8]+"-"+fileName(p))
 	err = c.b.o.Children.MkdirAll(dir)
 	if err == nil {
