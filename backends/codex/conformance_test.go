@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 		Seat:      func(t testing.TB, c backendtest.Case) backendtest.Seat { return b.seat(t).of(c) },
 		LoggedOut: b.loggedOut, Copy: b.copy,
 		Keeps:    []string{"proc.(*thread).loop"}, // of the supervisor, which outlives the backends
-		Parallel: 3, Share: true, Table: "testdata/table.json",
+		Parallel: 4, Share: true, Table: "testdata/table.json",
 		Models: [2]string{codexscript.Model, "gpt-5.4"}, Efforts: [2]string{"low", "high"},
 		Clash: "exec_command", Natives: natives(),
 		Lacks: map[backendtest.Need]string{

@@ -35,6 +35,7 @@ func children(t *testing.T) *backends.Children {
 }
 
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	good := versionScript(t, filepath.Join(dir, "good", "codex"), "echo 'codex-cli 0.171.0'")
 	bad := versionScript(t, filepath.Join(dir, "bad", "codex"), "echo broken >&2; exit 4")
@@ -94,6 +95,7 @@ func TestProbe(t *testing.T) {
 }
 
 func TestVersionIsAskedOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b := codex.New(&codex.Options{
 		Path: versionScript(t, filepath.Join(dir, "codex"), "echo codex-cli 1.2.3"), Home: t.TempDir(), Children: children(t), Getenv: env(nil),
@@ -114,6 +116,7 @@ func TestVersionIsAskedOnce(t *testing.T) {
 
 // TestCredentials: which key reaches a model, and at which address.
 func TestCredentials(t *testing.T) {
+	t.Parallel()
 	vendor := map[string]string{"OPENAI_API_KEY": "vendor", "OPENAI_BASE_URL": "http://vendor/v1"}
 	ours := map[string]string{
 		"INNERD_CODEX_API_KEY": "ours", "INNERD_CODEX_BASE_URL": "http://ours/v1", "INNERD_CODEX_MODEL": "gpt-ours", "OPENAI_API_KEY": "vendor",
@@ -171,6 +174,7 @@ func TestCredentials(t *testing.T) {
 
 // TestLogin: the vendor's own login, into the folder that it is looked for in.
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	path := versionScript(t, filepath.Join(t.TempDir(), "codex"), "true")
 	b := codex.New(&codex.Options{Path: path, Home: home, Children: children(t), Getenv: env(nil)})

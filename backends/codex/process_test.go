@@ -104,6 +104,7 @@ func TestLaunch(t *testing.T) {
 
 // TestOrderOfTheStart: the turn's start may be told before or after it is accepted.
 func TestOrderOfTheStart(t *testing.T) {
+	t.Parallel()
 	st := newStage(t, script{"turn/start": {
 		{started, "!slow " + accepted, said("one"), finished},
 		{accepted, said("two"), "!slow " + started, finished},
@@ -119,6 +120,7 @@ func TestOrderOfTheStart(t *testing.T) {
 
 // TestEndBeforeDeath: a turn that was finished before the process died was finished.
 func TestEndBeforeDeath(t *testing.T) {
+	t.Parallel()
 	st := newStage(t, script{"turn/start": {{accepted, started, said("last words"), finished, "!exit 3"}}})
 	c := st.open(idA, "")
 	evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{})
@@ -136,6 +138,7 @@ func TestEndBeforeDeath(t *testing.T) {
 }
 
 func TestDoesNotStart(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]script{
 		"exits":   {"initialize": {{"!stderr it is not well", "!exit 4"}}},
 		"refuses": {"initialize": {{`{"id":{{id}},"error":{"code":-32600,"message":"it is not well"}}`}}},
@@ -150,6 +153,7 @@ func TestDoesNotStart(t *testing.T) {
 }
 
 func TestRefusedCalls(t *testing.T) {
+	t.Parallel()
 	refused := func(data string) [][]string {
 		return [][]string{{`{"id":{{id}},"error":{"code":-32602,"message":"no","data":` + data + `}}`}}
 	}
@@ -168,6 +172,7 @@ func TestRefusedCalls(t *testing.T) {
 // TestDoesNotStop: what does not stop when it is asked to is ended, if it is
 // nobody else's.
 func TestDoesNotStop(t *testing.T) {
+	t.Parallel()
 	st := newStage(t, script{"turn/start": {{accepted, started, said("one")}}, "turn/interrupt": {{done}}})
 	c := st.open(idA, "")
 	began := time.Now()
@@ -203,6 +208,7 @@ func pair(t *testing.T, st *stage) (c, d backends.Conversation, evs []events.Eve
 // TestGivenUp: in a process that others share, what does not stop is given up,
 // and its late words are nobody's.
 func TestGivenUp(t *testing.T) {
+	t.Parallel()
 	const other = `{"method":"item/completed","params":{"threadId":"00000000-0000-7000-8000-000000000001","turnId":"turn-00000000-0000-7000-8000-000000000001-1","item":{"type":"agentMessage","id":"i2","text":"through"}}}`
 	const end = `{"method":"turn/completed","params":{"threadId":"00000000-0000-7000-8000-000000000001","turn":{"id":"turn-00000000-0000-7000-8000-000000000001-1","status":"completed"}}}`
 	st := newStage(t, script{
@@ -227,6 +233,7 @@ func TestGivenUp(t *testing.T) {
 // TestDeaf: a shared process that answers nothing any more is ended, and with
 // it every run in it.
 func TestDeaf(t *testing.T) {
+	t.Parallel()
 	st := newStage(t, script{"turn/start": {{accepted, started, said("one")}}, "turn/interrupt": {{"!deaf"}}})
 	c, d, _, canceled, beside := pair(t, st)
 	if !errors.Is(canceled, backends.ErrCanceled) || class(beside) != events.ErrBackendCrashed {
@@ -238,6 +245,7 @@ func TestDeaf(t *testing.T) {
 
 // TestCrashBeside: the death of a shared process is each run's own, with how it ended.
 func TestCrashBeside(t *testing.T) {
+	t.Parallel()
 	st := newStage(t, script{"turn/start": {{accepted, started, said("one")}, {accepted, started, "!stderr out of luck", "!exit 5"}}})
 	c, d := st.open(idA, ""), st.open(idB, "")
 	var first error
@@ -268,6 +276,7 @@ func TestCrashBeside(t *testing.T) {
 
 // TestUnknownQuestion: codex waits for an answer for ever, so each gets one.
 func TestUnknownQuestion(t *testing.T) {
+	t.Parallel()
 	ask := func(id, method string) string {
 		return `{"id":"` + id + `","method":"` + method + `","params":{"threadId":"{{thread}}","turnId":"{{turn}}","itemId":"x"}}`
 	}
@@ -294,6 +303,7 @@ func TestUnknownQuestion(t *testing.T) {
 // TestLate: what comes after the end is nobody's: a tool is not called, nothing
 // is permitted, nothing is said in the next run.
 func TestLate(t *testing.T) {
+	t.Parallel()
 	old := strings.NewReplacer("{{turn}}", "turn-{{thread}}-1")
 	st := newStage(t, script{"turn/start": {{accepted, started, said("one"), finished}, {
 		accepted, started,
@@ -323,6 +333,7 @@ func rolled(tools string) string {
 }
 
 func TestResume(t *testing.T) {
+	t.Parallel()
 	st := newStage(t, script{
 		"turn/start": {{accepted, started, said("again"), finished}},
 		"thread/resume": {
@@ -354,6 +365,7 @@ func TestResume(t *testing.T) {
 // TestResumeImpossible: where the past can't be had, the run is told so before
 // anything was sent.
 func TestResumeImpossible(t *testing.T) {
+	t.Parallel()
 	refused := map[string]script{
 		"codex writes no files": {"fs/writeFile": {{`{"id":{{id}},"error":{"code":-32601,"message":"no such method"}}`}}},
 	}
@@ -382,6 +394,7 @@ func TestResumeImpossible(t *testing.T) {
 
 // TestSteerTooLate: codex refuses a steer of a turn that is over.
 func TestSteerTooLate(t *testing.T) {
+	t.Parallel()
 	st := newStage(t, script{
 		"turn/start": {{accepted, started, said("one")}},
 		"turn/steer": {{`{"id":{{id}},"error":{"code":-32600,"message":"no active turn to steer"}}`, finished}},
@@ -408,6 +421,7 @@ func TestSteerTooLate(t *testing.T) {
 
 // TestLimits: the account's own limits tell when a host may come again.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	at := time.Now().Add(90 * time.Second).Unix()
 	st := newStage(t, script{"turn/start": {{
 		accepted, started,
@@ -423,6 +437,7 @@ func TestLimits(t *testing.T) {
 
 // TestCloseBesideRun: a conversation that is closed ends its run.
 func TestCloseBesideRun(t *testing.T) {
+	t.Parallel()
 	st := newStage(t, script{"turn/start": {{accepted, started, said("one")}}})
 	c := st.open(idA, "")
 	var all sync.WaitGroup

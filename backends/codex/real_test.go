@@ -80,6 +80,7 @@ func shell(command string) modelstub.Block {
 // TestSettingsOfTurns: tools and system text change in one process and one
 // thread, which keeps its memory; so do model and effort, and back.
 func TestSettingsOfTurns(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var saved []backends.Session
 	c, s := b.open(t, backends.Config{Save: func(x backends.Session) error { saved = append(saved, x); return nil }},
@@ -132,6 +133,7 @@ func TestSettingsOfTurns(t *testing.T) {
 // TestShared: conversations of one environment and one key share a process and
 // nothing else; the process ends with the last of them.
 func TestShared(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s := b.seat(t)
 	const n = 10
@@ -180,6 +182,7 @@ func TestShared(t *testing.T) {
 // TestCommandsEnd: a canceled turn leaves nothing of its own in a shared
 // process, and everything of the others.
 func TestCommandsEnd(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s := b.seat(t)
 	s.sc.Func(func(r modelstub.Request) modelstub.Turn {
@@ -241,6 +244,7 @@ func sleeping(seconds string) (out []string) {
 // TestKeyIsNowhere looks for the key where an agent's shell could find it, and
 // in all that codex has written.
 func TestKeyIsNowhere(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{},
 		modelstub.Say(shell("env; cat /proc/$PPID/environ /proc/$PPID/cmdline | tr '\\0' '\\n'; echo END")), text("done"))
@@ -277,6 +281,7 @@ func TestKeyIsNowhere(t *testing.T) {
 // TestCodeMode: newer models write programs that call the tools; they are told
 // and asked for like any.
 func TestCodeMode(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{},
 		modelstub.Say(modelstub.Custom("exec", `const r = await tools.exec_command({cmd: "echo from the program"}); const h = await tools.lookup({a: 1}); text(r.output + h);`)),
@@ -306,6 +311,7 @@ func TestCodeMode(t *testing.T) {
 // TestSubagentsOfNewModels: they are told in another way than those of the
 // suite's model, and are seen alike.
 func TestSubagentsOfNewModels(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{})
 	asked := map[string]int{}
@@ -365,6 +371,7 @@ func TestSubagentsOfNewModels(t *testing.T) {
 // TestSubagentIsEnded: a sub-agent that nobody waits for does not outlive its
 // turn, nor do its commands.
 func TestSubagentIsEnded(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{})
 	s.sc.Func(func(r modelstub.Request) modelstub.Turn {
@@ -404,6 +411,7 @@ func TestSubagentIsEnded(t *testing.T) {
 // TestUnaskedToolsAreOff: what codex does without asking is not there where
 // permissions are asked for.
 func TestUnaskedToolsAreOff(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("one"), text("two"), text("three"))
 	for i, set := range []backends.Settings{
@@ -427,6 +435,7 @@ func TestUnaskedToolsAreOff(t *testing.T) {
 // TestToolChoice: codex leaves its model free; the host's word is kept all the
 // same.
 func TestToolChoice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("one"), text("two"), modelstub.Say(shell("touch done")), text("three"), text("four"))
 	tools := []backends.Tool{tool("lookup"), tool("exec_command")}
@@ -462,6 +471,7 @@ func TestToolChoice(t *testing.T) {
 
 // TestWebSearch: a search of the model's own is a call.
 func TestWebSearch(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, _ := b.open(t, backends.Config{}, modelstub.Say(
 		modelstub.Raw(`{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"what is innerd"}}`),
@@ -484,6 +494,7 @@ func TestWebSearch(t *testing.T) {
 
 // TestContentFilter: a provider that cuts an answer is not one that fails.
 func TestContentFilter(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	filtered := text("I was about to").Stops("content_filter")
 	c, s := b.open(t, backends.Config{}, filtered, filtered, filtered, filtered)
@@ -498,6 +509,7 @@ func TestContentFilter(t *testing.T) {
 
 // TestMCPRoad: the host's tools can come over the second road.
 func TestMCPRoad(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	srv := newMCP(t)
 	c, s := b.open(t, backends.Config{MCP: &backends.MCPEndpoint{URL: srv.url, Token: "mcp-secret"}},
@@ -519,6 +531,7 @@ func TestMCPRoad(t *testing.T) {
 }
 
 func TestAttachments(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("seen"))
 	file := filepath.Join(t.TempDir(), "table.csv")
@@ -554,6 +567,7 @@ func TestAttachments(t *testing.T) {
 }
 
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s := b.seat(t)
 	for _, id := range []string{threadX, "../../etc/passwd", "*"} {
@@ -575,6 +589,7 @@ func TestSessions(t *testing.T) {
 
 // TestMovedHome: codex's folder may be somewhere else, all of it.
 func TestMovedHome(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var session backends.Session
 	save := func(x backends.Session) error { session = x; return nil }
@@ -603,6 +618,7 @@ func TestMovedHome(t *testing.T) {
 // TestCancelAtOnce: a turn that is canceled before codex can be told to stop it
 // leaves nothing behind.
 func TestCancelAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("warm"))
 	if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{}); err != nil {
@@ -654,6 +670,7 @@ func TestWarmTurn(t *testing.T) {
 
 // TestLoginIsUsed: a login that `codex login` made reaches the model, by a copy.
 func TestLoginIsUsed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s := b.seat(t)
 	s.says(text("logged in"))
