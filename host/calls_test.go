@@ -55,8 +55,19 @@ func TestCalls(t *testing.T) {
 			return c.SteerMessages(ctx, "t", []api.Message{api.UserText("x")})
 		},
 		"POST /conversations/c:compact ": func() error { _, err := c.CompactConversation(ctx, "c"); return err },
-		"GET /debug/streams ":            func() error { _, err := c.Streams(ctx); return err },
-		"POST /conversations/c:close ":   func() error { _, err := c.CloseConversation(ctx, "c"); return err },
+		"GET /agents ":                   func() error { _, err := c.Agents(ctx); return err },
+		"DELETE /agents/a%20b ":          func() error { return c.RemoveAgent(ctx, "a b") },
+		`POST /agents:register {"name":"a","url":"u"}`: func() error {
+			_, err := c.RegisterAgent(ctx, host.AgentCard{Name: "a", URL: "u"})
+			return err
+		},
+		`POST /agents:discover {"url":"u"}`: func() error { _, err := c.DiscoverAgent(ctx, "u"); return err },
+		`POST /agents:route {"hint_tags":["x"],"prompt":"p"}`: func() error {
+			_, err := c.RouteAgent(ctx, "p", "x")
+			return err
+		},
+		"GET /debug/streams ":          func() error { _, err := c.Streams(ctx); return err },
+		"POST /conversations/c:close ": func() error { _, err := c.CloseConversation(ctx, "c"); return err },
 		`POST /message:send {"messages":[],"metadata":{}}`: func() error {
 			_, err := c.Send(ctx, api.Request{})
 			return err
