@@ -128,6 +128,11 @@ type sessionOnly struct {
 	SessionID string `json:"sessionId"`
 }
 
+type effortParams struct {
+	SessionID string `json:"sessionId"`
+	Effort    string `json:"reasoningEffort"`
+}
+
 type taskParams struct {
 	SessionID string `json:"sessionId"`
 	ID        string `json:"id"`

@@ -26,6 +26,7 @@ type conversation struct {
 	saved   string // the session that Save has
 	begun   bool   // copilot has this session, on its disk or in its memory
 	last    backends.Settings
+	effort  string // that the session was last told
 	applied string // what the session was last told, as JSON; "": it is not open in the process
 
 	closing chan struct{} // closed by Close

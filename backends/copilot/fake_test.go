@@ -46,6 +46,7 @@ var usual = map[string]string{
 	"sessions.save":                       `{}`,
 	"session.tasks.list":                  `{"tasks":[]}`,
 	"session.tasks.cancel":                `{"cancelled":true}`,
+	"session.model.setReasoningEffort":    `{}`,
 	"session.abort":                       `{"success":true}`,
 	"session.plan.readSqlTodos":           `{"rows":[{"id":"a","title":"Do it","status":"in_progress"}]}`,
 	"session.tools.handlePendingToolCall": `{"success":true}`,
@@ -57,7 +58,8 @@ func exit(code int) *int { return &code }
 // send takes an input and begins with it, as the real one does.
 func send(id string) []act {
 	return []act{
-		{Expect: `"method":"session.send"`}, {Answer: `{"messageId":"` + id + `"}`},
+		{Expect: `"method":"session.send"`},
+		{Answer: `{"messageId":"` + id + `"}`},
 		{Event: `{"type":"user.message","data":{"messageId":"` + id + `","content":"x"}}`},
 		{Event: `{"type":"assistant.turn_start","data":{"turnId":"0"}}`},
 	}

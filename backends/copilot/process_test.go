@@ -170,10 +170,12 @@ func TestEarlyCancel(t *testing.T) {
 		{Expect: `"method":"session.send"`},
 		{Event: `{"type":"pending_messages.modified","data":{}}`},
 		{Answer: `{"messageId":"i1"}`},
-		{Expect: `"method":"session.abort"`}, {Answer: `{"success":true}`},
+		{Expect: `"method":"session.abort"`},
+		{Answer: `{"success":true}`},
 		{Event: `{"type":"user.message","data":{"messageId":"i1"}}`},
 		{Event: `{"type":"assistant.turn_start","data":{}}`},
-		{Expect: `"method":"session.abort"`}, {Answer: `{"success":true}`},
+		{Expect: `"method":"session.abort"`},
+		{Answer: `{"success":true}`},
 		{Event: `{"type":"assistant.idle","data":{"aborted":true}}`},
 		{Event: `{"type":"session.idle","data":{"aborted":true}}`},
 	}...)
@@ -194,8 +196,10 @@ func TestEarlyCancel(t *testing.T) {
 // TestCloseInARun ends the run.
 func TestCloseInARun(t *testing.T) {
 	f := newFake(t, acts(send("i1"), []act{
-		{Expect: `"method":"session.abort"`}, {Answer: `{}`},
-		{Event: `{"type":"assistant.idle","data":{"aborted":true}}`}, {Event: `{"type":"session.idle","data":{"aborted":true}}`},
+		{Expect: `"method":"session.abort"`},
+		{Answer: `{}`},
+		{Event: `{"type":"assistant.idle","data":{"aborted":true}}`},
+		{Event: `{"type":"session.idle","data":{"aborted":true}}`},
 	})...)
 	c := f.open(t, nil)
 	done := make(chan error, 1)
@@ -238,17 +242,21 @@ func TestShared(t *testing.T) {
 // touched for the same.
 func TestSettingsChange(t *testing.T) {
 	var script []act
-	for _, id := range []string{"i1", "i2", "i3"} {
+	for _, id := range []string{"i1", "i2", "i3", "i4", "i5"} {
 		script = acts(script, send(id), []act{say("ok")}, stop)
 	}
 	f := newFake(t, script...)
 	c := f.open(t, nil)
-	for _, set := range []backends.Settings{{}, {}, {System: "other", Tools: []backends.Tool{{Name: "a.b"}}}} {
+	for _, set := range []backends.Settings{{}, {}, {System: "other", Tools: []backends.Tool{{Name: "a.b"}}}, {Effort: "high"}, {}} {
 		if _, _, err := run(t, t.Context(), c, backendtest.Turn{}, set); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if f.sent(t, "session.create") != 1 || f.sent(t, "session.resume") != 1 || f.sent(t, `"name":"a_b"`) != 1 || len(f.saved) != 1 {
+	if f.sent(t, "session.create") != 1 || f.sent(t, `"method":"session.resume"`) != 3 || f.sent(t, `"name":"a_b"`) != 1 || len(f.saved) != 1 {
+		t.Errorf("%q", f.heard(t))
+	}
+	// A session keeps its effort unless it is told otherwise.
+	if f.sent(t, `"method":"session.model.setReasoningEffort"`) != 1 {
 		t.Errorf("%q", f.heard(t))
 	}
 }

@@ -69,12 +69,29 @@ func (c *conversation) open(ctx context.Context, p *process, params *sessionPara
 		return backends.ErrNewSession
 	case err == nil:
 		c.begun = true
-		return nil
+		return c.resetEffort(ctx, p, method, params.Effort)
 	case c.begun && c.applied == "" && noSession(err):
 		p.remove(c.session)
 		return backends.ErrNewSession
 	}
 	return callError(ctx, err, events.ErrInvalidRequest)
+}
+
+// resetEffort: a session that is resumed without an effort keeps the one that
+// it had.
+func (c *conversation) resetEffort(ctx context.Context, p *process, method, effort string) error {
+	before := c.effort
+	if c.applied == "" && method == "session.resume" {
+		before = "unknown"
+	}
+	c.effort = effort
+	if effort != "" || before == "" {
+		return nil
+	}
+	if err := p.call(ctx, callLimit, "session.model.setReasoningEffort", effortParams{c.session, ""}, nil); err != nil {
+		return callError(ctx, err, events.ErrInvalidRequest)
+	}
+	return nil
 }
 
 // noSession: copilot cannot resume a session.

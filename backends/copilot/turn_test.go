@@ -3,6 +3,9 @@ package copilot_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -186,7 +189,8 @@ func TestSteerIsToldFirst(t *testing.T) {
 func TestSteerRefused(t *testing.T) {
 	f := newFake(t, acts(send("i1"), []act{
 		event(`{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"view","arguments":{}}}`),
-		{Expect: `"mode":"immediate"`}, {Refuse: "not now"},
+		{Expect: `"mode":"immediate"`},
+		{Refuse: "not now"},
 		event(`{"type":"tool.execution_complete","data":{"toolCallId":"c","success":true,"result":{"content":"ok"}}}`), say("first"),
 	}, stop)...)
 	c := f.open(t, nil)
@@ -301,7 +305,13 @@ func TestNotAtOnce(t *testing.T) {
 		backendtest.Turn{Host: backendtest.Host{Replies: []backendtest.Reply{reply, reply, reply}}},
 		acts([]act{
 			call("a"), call("b"), call("c"),
-			{Expect: `"requestId":"a"`}, {Answer: `{}`}, {Expect: `"requestId":"b"`}, {Answer: `{}`}, {Expect: `"requestId":"c"`}, {Answer: `{}`}, say("ok"),
+			{Expect: `"requestId":"a"`},
+			{Answer: `{}`},
+			{Expect: `"requestId":"b"`},
+			{Answer: `{}`},
+			{Expect: `"requestId":"c"`},
+			{Answer: `{}`},
+			say("ok"),
 		}, stop)...)
 	open, most := 0, 0
 	for _, e := range rec.Events() {
@@ -324,7 +334,10 @@ func TestRequestsOutsideARun(t *testing.T) {
 		event(`{"type":"permission.requested","data":{"requestId":"p","permissionRequest":{"kind":"hook","toolName":"bash"}}}`),
 		event(`{"type":"external_tool.requested","data":{"requestId":"e","toolName":"one"}}`),
 		say("on my own"),
-		{Expect: `"kind":"reject"`}, {Answer: `{}`}, {Expect: `"resultType":"failure"`}, {Answer: `{}`},
+		{Expect: `"kind":"reject"`},
+		{Answer: `{}`},
+		{Expect: `"resultType":"failure"`},
+		{Answer: `{}`},
 	})...)
 	c := f.open(t, nil)
 	if _, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{}); err != nil {
@@ -342,7 +355,8 @@ func TestOtherPermission(t *testing.T) {
 	_, rec, _, err := play(t, backends.Settings{}, backendtest.Turn{Host: backendtest.Host{Replies: []backendtest.Reply{reply}}}, acts([]act{
 		event(`{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"bash","arguments":{"command":"x"}}}`),
 		event(`{"type":"permission.requested","data":{"requestId":"p","permissionRequest":{"kind":"shell","toolCallId":"c","fullCommandText":"x"}}}`),
-		{Expect: `"feedback":"no"`}, {Answer: `{}`},
+		{Expect: `"feedback":"no"`},
+		{Answer: `{}`},
 		event(`{"type":"tool.execution_complete","data":{"toolCallId":"c","success":false,"error":{"message":"denied","code":"denied"}}}`), say("ok"),
 	}, stop)...)
 	if err != nil || !says(rec, `"tool":"bash"`) {
@@ -366,5 +380,47 @@ func TestSaveFails(t *testing.T) {
 	c := f.open(t, func(cfg *backends.Config) { cfg.Save = func(backends.Session) error { return errors.New("disk full") } })
 	if _, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{}); class(err) != events.ErrStorage || f.sent(t, "session.create") != 0 {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestDetached: a command that was told to outlive its session ends with the
+// turn, and so do the files that it has left.
+func TestDetached(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"copilot-detached-x.log", "copilot-detached-x.pid", "copilot-detached-x.exit"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, _, _, err := play(t, backends.Settings{}, backendtest.Turn{}, acts([]act{
+		event(`{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"bash","arguments":{"command":"serve","detach":true}}}`),
+		event(`{"type":"tool.execution_complete","data":{"toolCallId":"c","success":true,"result":{"content":"started"}}}`), say("it runs"),
+	}, stop, []act{
+		{Expect: `"method":"session.tasks.list"`},
+		{Answer: `{"tasks":[{"type":"shell","id":"x","status":"running","attachmentMode":"detached","logPath":"` + dir + `/copilot-detached-x.log"}]}`},
+	})...)
+	if left, _ := filepath.Glob(dir + "/*"); err != nil || len(left) > 0 || f.sent(t, `"method":"session.tasks.cancel"`) != 1 {
+		t.Errorf("%v, %q", err, left)
+	}
+}
+
+// TestOldLogs: each process writes a log of its own, and the last ones are kept.
+func TestOldLogs(t *testing.T) {
+	f := newFake(t, acts(send("i1"), []act{say("hi")}, stop)...)
+	logs := filepath.Join(f.home, "copilot", "logs")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 15 {
+		if err := os.WriteFile(filepath.Join(logs, fmt.Sprintf("process-%02d-1.log", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := run(t, t.Context(), f.open(t, nil), backendtest.Turn{}, backends.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	left, _ := filepath.Glob(logs + "/*")
+	if len(left) != 10 || !strings.HasSuffix(left[0], "process-05-1.log") {
+		t.Errorf("%q", left)
 	}
 }
