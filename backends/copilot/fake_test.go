@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -202,6 +203,7 @@ type faked struct {
 	*copilot.Backend
 	script string
 	home   string
+	mu     sync.Mutex
 	saved  []backends.Session
 	strays atomic.Int64
 }
@@ -210,13 +212,7 @@ type faked struct {
 func newFake(t *testing.T, script ...act) *faked {
 	t.Helper()
 	f := &faked{script: filepath.Join(t.TempDir(), "script"), home: t.TempDir()}
-	b, err := json.Marshal(script)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(f.script, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	f.write(t, script)
 	children := backends.NewChildren(backends.ChildrenOptions{})
 	f.Backend = copilot.New(&copilot.Options{
 		Path: fakeBinary(t), Home: f.home, Children: children,
@@ -233,6 +229,18 @@ func newFake(t *testing.T, script ...act) *faked {
 		}
 	})
 	return f
+}
+
+// write gives the next process another script.
+func (f *faked) write(t *testing.T, script []act) {
+	t.Helper()
+	b, err := json.Marshal(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.script, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // fakeBinary is this program, with what lies beside a copilot.
@@ -264,8 +272,13 @@ func (f *faked) open(t *testing.T, change func(*backends.Config)) backends.Conve
 	t.Helper()
 	cfg := backends.Config{
 		ID: "01TESTTESTTESTTESTTESTTEST", Dir: t.TempDir(), Grace: 300 * time.Millisecond,
-		Env:   map[string]string{"COPILOTTEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "COPILOT_HOME": "/not/this"},
-		Save:  func(s backends.Session) error { f.saved = append(f.saved, s); return nil },
+		Env: map[string]string{"COPILOTTEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "COPILOT_HOME": "/not/this"},
+		Save: func(s backends.Session) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.saved = append(f.saved, s)
+			return nil
+		},
 		Stray: func(events.Event) { f.strays.Add(1) },
 	}
 	if change != nil {

@@ -13,6 +13,7 @@ import (
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
+	"innerd/backends/copilot"
 	"innerd/events"
 )
 
@@ -259,4 +260,72 @@ func TestSettingsChange(t *testing.T) {
 	if f.sent(t, `"method":"session.model.setReasoningEffort"`) != 1 {
 		t.Errorf("%q", f.heard(t))
 	}
+}
+
+// TestCanceledStart: whoever waits for a start that is canceled begins one.
+func TestCanceledStart(t *testing.T) {
+	f := newFake(t, act{Hang: true})
+	a, b := f.open(t, nil), f.open(t, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var both sync.WaitGroup
+	both.Go(func() {
+		if _, _, err := run(t, ctx, a, backendtest.Turn{}, backends.Settings{}); !errors.Is(err, backends.ErrCanceled) {
+			t.Errorf("the canceled one: %v", err)
+		}
+	})
+	f.awaitLaunches(t, 1)
+	f.write(t, acts(send("i1"), []act{say("ok")}, stop))
+	both.Go(func() {
+		if rec, _, err := run(t, t.Context(), b, backendtest.Turn{}, backends.Settings{}); err != nil || !slices.Equal(messages(rec), []string{"ok"}) {
+			t.Errorf("the other: %v", err)
+		}
+	})
+	cancel(backends.ErrCanceled)
+	both.Wait()
+	if n := len(f.launches(t)); n != 2 {
+		t.Errorf("%d processes", n)
+	}
+}
+
+func (f *faked) awaitLaunches(t *testing.T, n int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if raw, err := os.ReadFile(f.script + ".launches"); err == nil && strings.Count(string(raw), "\n") >= n {
+			return
+		}
+	}
+	t.Fatalf("not %d launches", n)
+}
+
+// TestLinger: a process that nobody uses ends after a while.
+func TestLinger(t *testing.T) {
+	f := newFake(t, acts(send("i1"), []act{say("a")}, stop)...)
+	f.Backend = copilot.New(&copilot.Options{
+		Path: fakeBinary(t), Home: f.home, Children: children(t), Linger: -1,
+		Getenv: env(map[string]string{"INNERD_COPILOT_API_KEY": "k"}),
+	})
+	t.Cleanup(func() { _ = f.Close(context.Background()) })
+	c := f.open(t, nil)
+	if _, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); f.running(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the process lives on")
+		}
+	}
+}
+
+// running reports whether a fake with this script still runs.
+func (f *faked) running() bool {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range files {
+		if raw, err := os.ReadFile(name); err == nil && strings.Contains(string(raw), "FAKE_SCRIPT="+f.script+"\x00") {
+			return true
+		}
+	}
+	return false
 }

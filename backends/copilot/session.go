@@ -74,6 +74,9 @@ func (c *conversation) open(ctx context.Context, p *process, params *sessionPara
 		p.remove(c.session)
 		return backends.ErrNewSession
 	}
+	if c.applied == "" {
+		p.remove(c.session)
+	}
 	return callError(ctx, err, events.ErrInvalidRequest)
 }
 
