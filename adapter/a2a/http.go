@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -266,7 +267,7 @@ func (p *sender) frames(st *Stream, f frame, wrap func([]byte, spec.StreamRespon
 		if len(buf) > sendBatch || !st.ready() {
 			break
 		}
-		next, err := st.next(nil, time.Time{}) //nolint:staticcheck // it is ready, so that nothing waits
+		next, err := st.next(context.Background(), time.Time{}) // it is ready: nothing waits
 		if err != nil {
 			break
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"innerd/adapter/a2a/extension"
 	"innerd/adapter/a2a/spec"
 	"innerd/events/journal"
 	"innerd/runs"
@@ -309,6 +308,3 @@ func (q *query) rows(s *Server) ([]row, error) {
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(b.key(), a.key()) })
 	return rows, nil
 }
-
-// hasExtension reports whether a list of URIs has ours.
-func hasExtension(uris []string) bool { return slices.Contains(uris, extension.URI) }

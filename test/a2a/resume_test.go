@@ -371,7 +371,8 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Errorf("%s and %s", a.ID, b.ID)
 	}
 	c.refused("INVALID_PARAMS", http.MethodPost, "/message:send", message("tck-complete-task", "other"))
-	if plain := newClient(t, s); plain.send(req).ID == plain.send(req).ID {
+	plain := newClient(t, s)
+	if one, two := plain.send(req), plain.send(req); one.ID == two.ID {
 		t.Error("a repeated messageId alone made no new task")
 	}
 }
