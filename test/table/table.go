@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -123,32 +124,38 @@ func Page(root string) (string, error) {
 		}
 		found = append(found, f)
 	}
+	versions, err := Versions(root)
+	if err != nil {
+		return "", err
+	}
 	t, err := template.New("agents.md").Parse(page)
 	if err != nil {
 		return "", err
 	}
 	var out strings.Builder
-	err = t.Execute(&out, map[string]string{"Table": Render(found)})
+	err = t.Execute(&out, map[string]any{"Table": Render(found), "Versions": versions})
 	return out.String(), err
+}
+
+// Versions are the pinned ones of the agents, by name.
+func Versions(root string) (map[string]string, error) {
+	raw, err := os.ReadFile(filepath.Join(root, "image", "agents.list"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for line := range strings.Lines(string(raw)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] != "#" {
+			out[f[0]] = f[1]
+		}
+	}
+	return out, nil
 }
 
 // Render is the table of all rows with its notes.
 func Render(found []Found) string {
-	var out, notes strings.Builder
-	known := map[string]int{}
-	note := func(a Agent, c Cell) string {
-		if len(c.Reasons) == 0 || len(c.Missing) > 0 {
-			return ""
-		}
-		text := a.Title + ": " + strings.Join(c.Reasons, "; ") + "."
-		n, ok := known[text]
-		if !ok {
-			n = len(known) + 1
-			known[text] = n
-			fmt.Fprintf(&notes, "[^%d]: %s\n", n, text)
-		}
-		return fmt.Sprintf(" [^%d]", n)
-	}
+	var out strings.Builder
+	var n notes
 	group := ""
 	for _, r := range backendtest.Rows() {
 		if r.Group != group {
@@ -158,11 +165,44 @@ func Render(found []Found) string {
 		fmt.Fprintf(&out, "| %s |", r.Title)
 		for i, a := range Agents() {
 			c := CellOf(r, found[i])
-			fmt.Fprintf(&out, " %s%s |", c.mark(), note(a, c))
+			fmt.Fprintf(&out, " %s%s |", c.mark(), n.note(a, c))
 		}
 		out.WriteString("\n")
 	}
-	return strings.TrimPrefix(out.String(), "\n") + "\n" + notes.String()
+	return strings.TrimPrefix(out.String(), "\n") + "\n" + n.String()
+}
+
+// notes are the reasons below the table, each once, with whom it holds for.
+type notes []footnote
+
+type footnote struct {
+	text   string
+	agents []string
+}
+
+// note is what stands after a mark; "" is nothing.
+func (n *notes) note(a Agent, c Cell) string {
+	if len(c.Reasons) == 0 || len(c.Missing) > 0 {
+		return ""
+	}
+	text := strings.Join(c.Reasons, "; ")
+	i := slices.IndexFunc(*n, func(f footnote) bool { return f.text == text })
+	if i < 0 {
+		i = len(*n)
+		*n = append(*n, footnote{text: text})
+	}
+	if f := &(*n)[i]; !slices.Contains(f.agents, a.Title) {
+		f.agents = append(f.agents, a.Title)
+	}
+	return fmt.Sprintf(" [^%d]", i+1)
+}
+
+func (n notes) String() string {
+	var out strings.Builder
+	for i, f := range n {
+		fmt.Fprintf(&out, "[^%d]: %s: %s.\n", i+1, strings.Join(f.agents, ", "), f.text)
+	}
+	return out.String()
 }
 
 func header(out *strings.Builder, group string) {
