@@ -217,6 +217,14 @@ func (s *server) process() *proc.Child {
 	return s.child
 }
 
+// stderr is the end of what the process has logged.
+func (s *server) stderr() string {
+	if child := s.process(); child != nil {
+		return child.StderrTail()
+	}
+	return ""
+}
+
 // mark is what the commands of every conversation have in their environment,
 // with a dot and the conversation's id.
 func (s *server) mark() string { return s.process().Mark() }

@@ -65,10 +65,10 @@ func (t *turn) untilWhen(e *backends.Error) {
 		case <-t.ctx.Done():
 			return
 		}
-		if wait := loggedDelay(t.s.process().StderrTail(), t.turnID()); wait > 0 {
+		if wait := loggedDelay(t.s.stderr(), t.turnID()); wait > 0 {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			if t.wait, e.RetryAfter = wait, wait; wait > patience {
+			if e.RetryAfter = wait; wait > patience {
 				t.doomLocked(e)
 			}
 			return

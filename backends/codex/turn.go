@@ -52,7 +52,6 @@ type turn struct {
 	result  *turnInfo // that ended it
 	refused error     // of turn/start
 	doom    *backends.Error
-	wait    time.Duration // that codex was last told to wait
 }
 
 func newTurn(ctx context.Context, c *conversation, s *server, h backends.Host, ts *toolset, set *backends.Settings) *turn {
@@ -289,7 +288,7 @@ func (t *turn) reasonLocked() (string, error) {
 	}
 	e := t.result.Error.classed()
 	if e.Type == events.ErrRateLimit && e.RetryAfter == 0 {
-		e.RetryAfter = t.wait
+		e.RetryAfter = loggedDelay(t.s.stderr(), t.id) // it has waited so long before each try
 	}
 	t.s.addRetryAfter(e)
 	return "", e

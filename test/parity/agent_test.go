@@ -115,8 +115,6 @@ func codex(t testing.TB) *agent {
 	return &agent{
 		name: "codex", vendor: "CODEX", env: []string{"INNERD_CODEX_PATH=" + agents.Codex(t).Path},
 		base: (*modelstub.Scenario).V1, model: "gpt-5.5",
-		untold: 2 * time.Second,
-		partly: map[string]string{"error-rate-limit": "the time of a limit of seconds is not told: Codex has waited for it at each of its tries"},
 		cannot: map[string]string{"max-cost-usd": "it does not know what a token costs"},
 	}
 }
