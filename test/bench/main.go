@@ -27,10 +27,7 @@ type bench struct {
 }
 
 // figures are what is measured, in the order of the table.
-var figures = []struct {
-	name string
-	run  func(*bench, context.Context) error
-}{
+var figures = []figure{
 	{"flood-1", flood(1, 1_000_000, 0.6)},
 	{"flood-16", flood(16, 300_000, 0.8)},
 	{"flood-128", flood(128, 60_000, 0.8)},
@@ -42,7 +39,21 @@ var figures = []struct {
 	{"million", (*bench).million},
 	{"stuck", (*bench).stuck},
 	{"followers", (*bench).followers},
-	{"claude", (*bench).claude},
+}
+
+// Each agent has its figures: claude-code-warm, claude-code-cold, codex-open, ….
+func init() {
+	for _, m := range measuredAgents {
+		figures = append(figures, figure{m.word + "-warm", warm(m)}, figure{m.word + "-cold", cold(m)})
+		if m.shared { // 40 processes of an agent are too much for most machines
+			figures = append(figures, figure{m.word + "-open", open(m)})
+		}
+	}
+}
+
+type figure struct {
+	name string
+	run  func(*bench, context.Context) error
 }
 
 func main() {
