@@ -29,10 +29,14 @@ func (t *tally) add(u *usage) {
 	if d.reasoning != nil {
 		t.reasoning = plus(t.reasoning, *d.reasoning)
 	}
-	// Each request tells what one costs; only those that a user's input begins
-	// are charged.
-	if u.Cost != nil && (u.Initiator == "" || u.Initiator == "user") {
-		t.premium = plus(t.premium, float64(*u.Cost))
+	if u.Cost != nil {
+		// Each request tells what one costs; only those that a user's input
+		// begins are charged.
+		charged := 0.0
+		if u.Initiator == "" || u.Initiator == "user" {
+			charged = float64(*u.Cost)
+		}
+		t.premium = plus(t.premium, charged)
 	}
 }
 
