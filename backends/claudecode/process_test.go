@@ -389,3 +389,26 @@ func TestSteerDies(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCallInText: a call that comes while text streams closes that message; the
+// rest is another one, and nothing is said twice.
+func TestCallInText(t *testing.T) {
+	stream := func(event string) act {
+		return act{Print: `{"type":"stream_event","event":` + event + `}`}
+	}
+	delta := func(text string) act {
+		return stream(fmt.Sprintf(`{"type":"content_block_delta","delta":{"type":"text_delta","text":"%s"}}`, text))
+	}
+	f := openFake(t, false, "", act{Expect: userLine},
+		stream(`{"type":"message_start","message":{"id":"m","model":"claude-x"}}`),
+		stream(`{"type":"content_block_start","content_block":{"type":"text","text":""}}`), delta("one "),
+		act{Print: `{"type":"control_request","request_id":"c1","request":{"subtype":"mcp_message","server_name":"host","message":{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"lookup","arguments":{}}}}}`},
+		act{Expect: `"found"`}, delta("two"), say("one two"), act{Print: okResult}, act{Drain: true})
+	turn := backendtest.Turn{Host: backendtest.Host{Replies: []backendtest.Reply{
+		{Kind: events.KindTool, Tool: "lookup", Answer: events.Answer{Outcome: events.OutcomeOK, Result: "found"}},
+	}}}
+	evs, _, err := run(t, f, turn, backends.Settings{Tools: []backends.Tool{tool("lookup")}})
+	if err != nil || !slices.Equal(texts(evs), []string{"one ", "two"}) {
+		t.Errorf("%q %v", texts(evs), err)
+	}
+}

@@ -181,30 +181,6 @@ func TestModelChange(t *testing.T) {
 	}
 }
 
-// TestEffort: the effort is changed in the process that runs.
-func TestEffort(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	c, s := b.open(t, backends.Config{}, text("one"), text("two"), text("three"))
-	for _, effort := range []string{"low", "high", "no such effort"} {
-		evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Effort: effort})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if noticed := evs[0].Type() == events.TypeStatus; noticed != (effort == "no such effort") {
-			t.Errorf("%s: notice: %v", effort, noticed)
-		}
-	}
-	for i, want := range []string{`"effort":"low"`, `"effort":"high"`} {
-		if !bytes.Contains(s.sc.Requests()[i].Body, []byte(want)) {
-			t.Errorf("turn %d is not asked with %s", i+1, want)
-		}
-	}
-	if n := len(s.started()); n != 1 {
-		t.Errorf("%d processes", n)
-	}
-}
-
 func TestMaxTurns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -287,15 +263,24 @@ func TestToolChoice(t *testing.T) {
 	}
 }
 
-// TestThinkingTokens: the number reaches the model where it has one.
+// TestThinkingTokens: the number reaches the model where it has one; an effort
+// that claude would ignore without a word is told.
 func TestThinkingTokens(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{})
 	s.queue = []arranged{{turn: text("fine"), lasts: true}}
 	for _, n := range []int{5000, 0, 6000} {
-		if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Model: "claude-opus-4-5", ThinkingTokens: n}); err != nil {
+		effort := ""
+		if n == 0 {
+			effort = "no such effort"
+		}
+		evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{Model: "claude-opus-4-5", ThinkingTokens: n, Effort: effort})
+		if err != nil {
 			t.Fatal(err)
+		}
+		if told := strings.Contains(notices(evs), "no such effort"); told != (n == 0) {
+			t.Errorf("%d: told %v", n, told)
 		}
 		rs := s.sc.Requests()
 		if got := bytes.Contains(rs[len(rs)-1].Body, fmt.Appendf(nil, `"budget_tokens":%d`, n)); got != (n > 0) {

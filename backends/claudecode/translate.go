@@ -30,6 +30,7 @@ type translator struct {
 	more   func() bool            // another message may follow the one that ends
 
 	cur    apiMessage
+	gone   string // of the block that streams: what was closed before its end
 	calls  map[string]call
 	agents map[string]*agent // sub-agents that run, by claude's id of them
 	shells map[string]bool   // commands that run in the background, likewise
@@ -118,6 +119,7 @@ func (t *translator) stream(l *line) {
 	switch ev.Type {
 	case "message_start":
 		t.takeBack("the model's stream was cut")
+		t.gone = ""
 		if t.cur.stop == backends.ReasonRefusal {
 			t.close("", false) // claude tries once more; that is no continuation
 		}
@@ -147,7 +149,7 @@ func (t *translator) stream(l *line) {
 
 // blockStart: text goes on in the message that is open, whatever else ends it.
 func (t *translator) blockStart(b block) {
-	t.cur.kind = b.Type
+	t.cur.kind, t.gone = b.Type, ""
 	if b.Type != blockText || (t.open != nil && t.open.reasoning) {
 		t.keep()
 		t.close("", false)
@@ -212,6 +214,12 @@ func (t *translator) assistant(l *line) {
 // that did not stream, as after the fallback to a request without streaming.
 func (t *translator) whole(m message, reasoning bool, text string) {
 	t.setModel(m.Model)
+	if m.ID == t.cur.id && t.gone != "" {
+		text, t.gone = strings.TrimPrefix(text, t.gone), ""
+		if text == "" {
+			return
+		}
+	}
 	if t.streaming(reasoning) && m.ID == t.cur.id {
 		t.confirm(text)
 		return
@@ -272,8 +280,12 @@ func (t *translator) setModel(m string) {
 	}
 }
 
-// interrupt closes what is open before something else has to be said.
+// interrupt closes what is open before something else has to be said. What
+// streams goes on after it: claude then tells the whole of it.
 func (t *translator) interrupt() {
+	if t.open != nil {
+		t.gone += t.open.piece.String()
+	}
 	t.keep()
 	t.close("", false)
 }
