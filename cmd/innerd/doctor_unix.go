@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,24 @@ const oneUID = `Agents run as the same user as innerd. That promises nothing aga
 agent: its shell can read the token and the log, and answer its own permission
 requests. Keep secrets that it must not have out of this sandbox. See
 docs/security.md.`
+
+const twoUIDs = `The state directory belongs to user %d and the agent home to user %d: agents run
+apart from the server, as "innerd init" starts them. See docs/security.md.`
+
+// usersHere says whether agents are kept from the server, by whose the
+// directories are that "innerd init" has made.
+func usersHere(state, home string) string {
+	s, err1 := os.Stat(state)
+	h, err2 := os.Stat(home)
+	if err1 == nil && err2 == nil {
+		server, ok1 := s.Sys().(*syscall.Stat_t)
+		agent, ok2 := h.Sys().(*syscall.Stat_t)
+		if ok1 && ok2 && server.Uid != agent.Uid {
+			return fmt.Sprintf(twoUIDs, server.Uid, agent.Uid)
+		}
+	}
+	return oneUID
+}
 
 // doctorCmd looks at what a server here would find. It starts nothing that
 // outlives it.
@@ -85,7 +104,7 @@ func (a *app) doctor(cmd *cobra.Command) error {
 		f.print(a.out)
 		broken = broken || f.bad
 	}
-	fmt.Fprintf(a.out, "\n%s\n", oneUID)
+	fmt.Fprintf(a.out, "\n%s\n", usersHere(state, home))
 	switch {
 	case broken:
 		return exitError{code: exitFailed}

@@ -148,6 +148,9 @@ func TestInitKeepsUsersApart(t *testing.T) {
 	if uid := uidOf(t, pid); uid != "18100" {
 		t.Errorf("the server runs as %s", uid)
 	}
+	if r := c.run("doctor"); !strings.Contains(r.out, "user 18100 and the agent home to user 18101") {
+		t.Errorf("doctor says\n%s", r.out)
+	}
 	for name, want := range map[string]string{"CapEff:": "00000000000000e0", "NoNewPrivs:": "1"} {
 		if got := statusField(t, c.cmd.Process.Pid, name); got != want {
 			t.Errorf("init has %s %s, want %s", name, got, want)
@@ -313,6 +316,9 @@ func TestInitAsOneUser(t *testing.T) {
 	}
 	if !strings.Contains(c.log.text(), "promises nothing against a hostile one") {
 		t.Error("it does not say so")
+	}
+	if err := os.MkdirAll(c.root+"/work", 0o755); err != nil {
+		t.Fatal(err)
 	}
 	c.run("run", "-b", "simulate", "one user").want(t, 0, "one user")
 }

@@ -288,26 +288,35 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// An agent that takes all memory is killed; the server is not, and says so.
+// What takes all memory is killed, be it a command of an agent's or the agent;
+// the run says so, the server lives, and takes the next run.
 func TestOutOfMemory(t *testing.T) {
 	a := agents()[0]
-	c := withModel(t, a, []map[string]any{
-		say(use(a.shell("echo 500 > /proc/self/oom_score_adj; head -c 2G /dev/zero | tail; echo survived $?"))), say(text("{{tool_result}}")), say(text("again")),
-	}, "--memory", "900m", "--memory-swap", "900m")
-	h := c.client()
-	out, end := said(t, turn(t, h, a.name, nil))
-	t.Logf("%s: %s", end.State, out)
-	if end.State == "" {
-		t.Error("the run has no end")
-	}
-	if restarts := docker(t, "inspect", "-f", "{{.State.Running}} {{.RestartCount}}", c.id); restarts != "true 0" {
-		t.Errorf("the container: %s", restarts)
-	}
-	if log := c.log(); strings.Contains(log, "started again") {
-		t.Errorf("the server was ended\n%s", log)
-	}
-	if _, end := said(t, turn(t, h, "simulate", nil)); end.State != events.Completed {
-		t.Errorf("the run after it: %+v", end)
+	for name, tt := range map[string]struct{ command, says string }{
+		"command": {"head -c 2G /dev/zero | tail; echo went on", "went on"},
+		"agent":   {"echo 1000 > /proc/$PPID/oom_score_adj; head -c 2G /dev/zero | tail", "killed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := withModel(t, a, []map[string]any{say(use(a.shell(tt.command))), say(text("{{tool_result}}"))}, "--memory", "900m", "--memory-swap", "900m")
+			h := c.client()
+			out, end := said(t, turn(t, h, a.name, nil))
+			if !strings.Contains(out+end.Signal, tt.says) || (end.State == events.Completed) != (name == "command") {
+				t.Errorf("%+v\n%s", end, out)
+			}
+			if got := docker(t, "inspect", "-f", "{{.State.Running}} {{.RestartCount}}", c.id); got != "true 0" {
+				t.Errorf("the container: %s", got)
+			}
+			kills, _ := c.exec("sh", "-c", "cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null | grep -w oom_kill")
+			if f := strings.Fields(kills); len(f) < 2 || f[1] == "0" {
+				t.Errorf("the kernel killed nothing: %q", kills)
+			}
+			if log := c.log(); strings.Contains(log, "started again") {
+				t.Errorf("the server was ended\n%s", log)
+			}
+			if _, end := said(t, turn(t, h, "simulate", nil)); end.State != events.Completed {
+				t.Errorf("the run after it: %+v", end)
+			}
+		})
 	}
 }
 
