@@ -25,6 +25,7 @@ tidy-check:
 	$(GO) mod tidy -diff
 
 cross: ## what hosts use builds on their platforms too
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build -tags $(TAGS) -o /dev/null ./cmd/innerd
 	GOOS=darwin  $(GO) build -tags $(TAGS) -o /dev/null ./host/... ./events ./events/sse ./adapter/api && GOOS=darwin  $(GO) build -tags $(TAGS) -o /dev/null ./cmd/innerd
 	GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./host/... ./events ./events/sse ./adapter/api && GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./cmd/innerd
 

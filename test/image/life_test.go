@@ -320,16 +320,42 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// No zombie is left of what an agent's shell forks twice.
+// No zombie is left of what an agent's shell forks twice, and health is good
+// through it all.
 func TestNoZombies(t *testing.T) {
 	a := agents()[0]
 	c := withModel(t, a, []map[string]any{
 		say(use(a.shell("i=0; while [ $i -lt 200 ]; do (sleep 0.01 &) ; i=$((i+1)); done; echo forked"))), say(text("{{tool_result}}")),
 	})
-	out, end := said(t, turn(t, c.client(), a.name, nil))
+	h := c.client()
+	over, polled := make(chan struct{}), make(chan [2]int, 1)
+	go func() { // ends with over
+		good, bad := 0, 0
+		for {
+			select {
+			case <-over:
+				polled <- [2]int{good, bad}
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			if c.status("/health", "", "") == 200 {
+				good++
+			} else {
+				bad++
+			}
+		}
+	}()
+	out, end := said(t, turn(t, h, a.name, nil))
+	close(over)
+	if n := <-polled; n[0] == 0 || n[1] > 0 {
+		t.Errorf("health: %d times good, %d times not", n[0], n[1])
+	}
 	if end.State != events.Completed || !strings.Contains(out, "forked") {
 		t.Fatalf("%+v\n%s", end, out)
 	}
+	until(t, "the engine calls it healthy", time.Minute, func() bool {
+		return docker(t, "inspect", "-f", "{{.State.Health.Status}} {{.State.Health.FailingStreak}}", c.id) == "healthy 0"
+	})
 	until(t, "no zombie", 20*time.Second, func() bool {
 		out, err := c.exec("sh", "-c", "cat /proc/[0-9]*/stat 2>/dev/null")
 		return err == nil && !strings.Contains(out, ") Z ")
