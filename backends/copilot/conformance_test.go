@@ -25,9 +25,8 @@ func TestConformance(t *testing.T) {
 		Models: [2]string{copilotscript.Model, "gpt-5.5"}, Efforts: [2]string{"low", "high"},
 		Clash: "bash", Natives: natives(),
 		Lacks: map[backendtest.Need]string{
-			backendtest.NeedToolChoice: "its protocol has no such setting: the model is always free to choose",
-			backendtest.NeedMaxCost:    "it does not know what a token of a provider costs",
-			backendtest.NeedCost:       "it counts premium requests and knows no money",
+			backendtest.NeedMaxCost: "it does not know what a token of a provider costs",
+			backendtest.NeedCost:    "it counts premium requests and knows no money",
 		},
 		Skip: map[string]string{
 			"error-internal": "no failure of a provider is the server's own: a 500 is worth another try, so it is overloaded",

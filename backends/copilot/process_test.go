@@ -329,3 +329,29 @@ func (f *faked) running() bool {
 	}
 	return false
 }
+
+// TestToolChoice: what may not be called is not offered, and the rest is told.
+func TestToolChoice(t *testing.T) {
+	tools := []backends.Tool{{Name: "a.b"}, {Name: "c"}}
+	for name, c := range map[string]struct {
+		choice        string
+		want, without string
+	}{
+		"none":     {`"none"`, `"availableTools":[]`, `"name":"c"`},
+		"required": {`{"type":"any"}`, "You must call at least one tool", `"availableTools":[]`},
+		"one":      {`{"type":"function","function":{"name":"a.b"}}`, "You must call the tool a_b", `"name":"c"`},
+		"auto":     {`"auto"`, `"name":"c"`, "You must call"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, acts(send("i1"), []act{say("ok")}, stop)...)
+			rec, _, err := run(t, t.Context(), f.open(t, nil), backendtest.Turn{}, backends.Settings{Tools: tools, ToolChoice: []byte(c.choice)})
+			if err != nil || f.sent(t, c.want) != 1 || f.sent(t, c.without) != 0 || says(rec, "tool_choice") {
+				t.Errorf("%v, %q", err, f.heard(t))
+			}
+		})
+	}
+	f := newFake(t, acts(send("i1"), []act{say("ok")}, stop)...)
+	if rec, _, err := run(t, t.Context(), f.open(t, nil), backendtest.Turn{}, backends.Settings{ToolChoice: []byte(`"sometimes"`)}); err != nil || !says(rec, "tool_choice is not known") {
+		t.Errorf("%v", err)
+	}
+}

@@ -119,7 +119,11 @@ func (c *conversation) params(s *backends.Settings) (sessionParams, []events.Sta
 		notices = append(notices, status(events.StateNotice, "copilot knows no reasoning effort "+effort+"; using its default"))
 		effort = ""
 	}
-	ts := newToolset(s.Tools)
+	pick, known := choiceOf(s.ToolChoice)
+	if !known {
+		notices = append(notices, status(events.StateNotice, "this tool_choice is not known, and is ignored: "+excerpt(string(s.ToolChoice))))
+	}
+	ts := newToolset(pick.offered(s.Tools))
 	p := sessionParams{
 		SessionID: c.session, ClientName: "innerd", Model: model, Effort: effort, Tools: ts.params(),
 		FilterPrecedence: "excluded", RequestPermission: true, RequestUserInput: s.Interactive, Hooks: true,
@@ -128,7 +132,10 @@ func (c *conversation) params(s *backends.Settings) (sessionParams, []events.Sta
 		Memory: map[string]bool{"enabled": false}, SkipInstructions: true, SkipEmbedding: true, EmbeddingCache: "in-memory",
 		AgentsLocalOnly: true, MCPOAuthStorage: "in-memory", Provider: c.login.config(),
 	}
-	if system := c.system(s.System, ts); system != "" {
+	if pick.mode == "none" {
+		p.AvailableTools = []string{} // null is all of them
+	}
+	if system := c.system(s.System, pick.words(ts), ts.renamed()); system != "" {
 		p.System = &systemMessage{Mode: "append", Content: system}
 	}
 	if c.login.github() {
@@ -149,16 +156,10 @@ func (c *conversation) params(s *backends.Settings) (sessionParams, []events.Sta
 	return p, notices
 }
 
-// system is the host's text, which tools have other names, and what copilot
-// gets wrong where it is not let to run git on the repository.
-func (c *conversation) system(text string, ts *toolset) string {
-	var parts []string
-	if text != "" {
-		parts = append(parts, text)
-	}
-	if names := ts.renamed(); names != "" {
-		parts = append(parts, names)
-	}
+// system is the host's text with what else is to be told, and what copilot gets
+// wrong where it is not let to run git on the repository.
+func (c *conversation) system(texts ...string) string {
+	parts := slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 	if root := gitRoot(c.cfg.Dir); root != "" {
 		parts = append(parts, "The working directory is in a git repository, whose root is "+root+".")
 	}

@@ -49,8 +49,9 @@ type turn struct {
 }
 
 func newTurn(ctx context.Context, c *conversation, p *process, h backends.Host, s *backends.Settings) *turn {
+	pick, _ := choiceOf(s.ToolChoice)
 	t := &turn{
-		c: c, p: p, h: h, tools: newToolset(s.Tools), interactive: s.Interactive, maxTurns: s.MaxTurns, began: time.Now(),
+		c: c, p: p, h: h, tools: newToolset(pick.offered(s.Tools)), interactive: s.Interactive, maxTurns: s.MaxTurns, began: time.Now(),
 		queues: map[string]int{}, waiting: map[string][]func(){}, cancels: map[string]context.CancelFunc{},
 		first: newInput("", false), idle: make(chan struct{}, 1), over: make(chan struct{}),
 	}
