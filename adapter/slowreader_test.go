@@ -80,7 +80,7 @@ func TestReaderMayStandStillWhileItRunsATool(t *testing.T) {
 
 // A reader that takes little, but steadily, is not cut.
 func TestSlowReaderIsNotCut(t *testing.T) {
-	const limit = 300 * time.Millisecond
+	const limit = time.Second // a busy machine may not run the reader for a good part of it
 	s := serve(t, func(o *adapter.Options) { o.WriteProgress = limit })
 	conn := rawStream(t, s, "HTTP/1.1", "/message:stream", "Connection: close\r\n")
 	run := <-s.fake.started
@@ -98,7 +98,7 @@ func TestSlowReaderIsNotCut(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if time.Since(began) < 8*limit {
+		if time.Since(began) < 3*limit {
 			time.Sleep(20 * time.Millisecond) // the slowness under test: one write takes longer than the limit
 		}
 	}

@@ -110,20 +110,20 @@ func TestBreakerLetsOneTry(t *testing.T) {
 			w.run(by("played"))
 		}
 		time.Sleep(11 * time.Second)
-		b.run = func(ctx context.Context, _ backends.Input, h backends.Host, _ *playedAgent) (backends.Outcome, error) {
+		b.turns(func(ctx context.Context, _ backends.Input, h backends.Host, _ *playedAgent) (backends.Outcome, error) {
 			time.Sleep(3 * time.Second) // spawn and handshake
 			h.Emit(events.Event{})
 			time.Sleep(time.Hour / 10)
 			say(h, "done")
 			return backends.Outcome{}, nil
-		}
+		})
 		probe := w.begin(by("played"))
 		time.Sleep(time.Second)
 		if task := w.run(by("played")); errorType(task) != events.ErrBackendUnavailable || task.Error.RetryAfterS != 1 {
 			t.Errorf("beside the probe: %+v", task.Error)
 		}
 		time.Sleep(3 * time.Second)
-		b.run = says("hello")
+		b.turns(says("hello"))
 		if task := w.run(by("played")); task.State != "completed" {
 			t.Errorf("while the probe's turn goes on: %+v", task.Error)
 		}
@@ -169,16 +169,16 @@ func TestACancelIsNoFailedStart(t *testing.T) {
 			w.run(by("played"))
 		}
 		time.Sleep(11 * time.Second)
-		b.run = func(ctx context.Context, _ backends.Input, _ backends.Host, _ *playedAgent) (backends.Outcome, error) {
+		b.turns(func(ctx context.Context, _ backends.Input, _ backends.Host, _ *playedAgent) (backends.Outcome, error) {
 			<-ctx.Done()
 			return backends.Outcome{}, context.Cause(ctx)
-		}
+		})
 		probe := w.begin(by("played"))
 		synctest.Wait()
 		if _, err := probe.Cancel(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
-		b.run = says("up")
+		b.turns(says("up"))
 		if task := w.run(by("played")); task.State != "completed" {
 			t.Errorf("the next probe: %+v", task.Error)
 		}

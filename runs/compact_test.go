@@ -118,10 +118,10 @@ func TestCompactRefused(t *testing.T) {
 		w.run(by("played"), inContext("c"))
 		id := w.conversation("c").ID
 		refused("you", id, runs.ErrNotFound)
-		b.run = func(ctx context.Context, _ backends.Input, _ backends.Host, _ *playedAgent) (backends.Outcome, error) {
+		b.turns(func(ctx context.Context, _ backends.Input, _ backends.Host, _ *playedAgent) (backends.Outcome, error) {
 			<-ctx.Done()
 			return backends.Outcome{}, context.Cause(ctx)
-		}
+		})
 		run := w.begin(by("played"), inContext("c"))
 		refused("me", id, runs.ErrRunning)
 		_, _ = run.Cancel(t.Context(), "")

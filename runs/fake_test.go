@@ -70,7 +70,17 @@ func (a *playedAgent) Run(ctx context.Context, in backends.Input, h backends.Hos
 			return backends.Outcome{}, err
 		}
 	}
-	return a.b.run(ctx, in, h, a)
+	a.b.mu.Lock()
+	run := a.b.run
+	a.b.mu.Unlock()
+	return run(ctx, in, h, a)
+}
+
+// turns makes later runs another turn.
+func (b *played) turns(run turnFunc) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.run = run
 }
 
 func (a *playedAgent) Done() <-chan struct{} { return a.done }

@@ -156,10 +156,10 @@ func TestSteerRefused(t *testing.T) {
 
 		// A run that waits for its host is not told more, but can be afterwards.
 		inner := b.run
-		b.run = func(ctx context.Context, in backends.Input, h backends.Host, a *playedAgent) (backends.Outcome, error) {
+		b.turns(func(ctx context.Context, in backends.Input, h backends.Host, a *playedAgent) (backends.Outcome, error) {
 			_, _ = h.Request(ctx, events.Request{Kind: events.KindTool, Tool: "ask", Input: json.RawMessage("{}")}).Wait()
 			return inner(ctx, in, h, a)
-		}
+		})
 		waits := w.begin(by("played"), func(s *runs.Spec) {
 			s.Settings.Tools = []backends.Tool{{Name: "ask", Schema: json.RawMessage(`{"type":"object"}`)}}
 		})

@@ -47,7 +47,8 @@ func conform(t *testing.T, r rig) {
 				t.Skip(why)
 			}
 			t.Parallel()
-			s, shared := common, common != nil && !harms(c)
+			var s *server
+			shared := common != nil && !harms(c)
 			if shared {
 				s = common.of(t)
 			} else {
