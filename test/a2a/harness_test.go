@@ -18,7 +18,7 @@ import (
 )
 
 // soon is how long a test waits for what should come at once, on a busy machine.
-const soon = 20 * time.Second
+const soon = 60 * time.Second
 
 func start(t testing.TB, o rig.Options) *rig.Server {
 	t.Helper()

@@ -115,8 +115,8 @@ func TestJavaScriptClientWithKeysAndSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := start(t, rig.Options{GRPC: "127.0.0.1:0", Delay: 300 * time.Millisecond, Signer: signer, Keys: []adapter.Key{adapter.NewKey("js", "dummy-js-key")}})
-	drive(t, "drive.mjs", 102, map[string]any{
-		"url": s.URL, "transports": []string{"JSONRPC", "HTTP+JSON", "GRPC"}, "key": "dummy-js-key",
+	drive(t, "drive.mjs", 36, map[string]any{
+		"url": s.URL, "transports": []string{"GRPC"}, "key": "dummy-js-key",
 		"publicKey": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: pub})),
 	})
 }
