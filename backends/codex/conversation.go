@@ -189,7 +189,9 @@ func (c *conversation) notification(r *route, method string, n *notification) {
 	if t != nil && t.take(r, method, n, base) {
 		return
 	}
-	c.outside(method, n)
+	if r.agent == "" { // a sub-agent's late words are nobody's
+		c.outside(method, n)
+	}
 }
 
 // outside takes what belongs to no run: a compaction that was asked for, what

@@ -141,3 +141,25 @@ func checkOrder(t testing.TB, open string, d events.Data) string {
 	}
 	return open
 }
+
+// TestAfterTheEnd: what codex says of a turn after its end is closed all the same.
+func TestAfterTheEnd(t *testing.T) {
+	got := translate(t, [][]byte{
+		[]byte(`{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u"}}}`),
+		[]byte(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"u","status":"completed"}}}`),
+		[]byte(`{"method":"item/agentMessage/delta","params":{"threadId":"t","turnId":"u","itemId":"i","delta":"late"}}`),
+	})
+	if !strings.Contains(got, `"message_id":"m1","partial":true`) {
+		t.Error(got)
+	}
+}
+
+// FuzzTranslate: whatever codex prints, the stream keeps its rules and nobody panics.
+func FuzzTranslate(f *testing.F) {
+	for _, name := range []string{"reasoning", "native-tool", "retry-discarded", "steer-in-text", "subagent", "file-edit"} {
+		f.Add(bytes.Join(printed(f, filepath.Join(transcripts, name+".jsonl")), []byte("\n")))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		translate(t, bytes.Split(data, []byte("\n")))
+	})
+}

@@ -615,6 +615,46 @@ func TestMovedHome(t *testing.T) {
 	}
 }
 
+// TestHostileRoot: what lies above the working directory, at the root of its
+// repository, starts nothing either; nor does codex come to trust it.
+func TestHostileRoot(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	root := t.TempDir()
+	dir := filepath.Join(root, "below", "here")
+	ran := filepath.Join(root, "ran")
+	config := fmt.Sprintf("model = \"evil\"\nnotify = [\"touch\", %q]\n[mcp_servers.evil]\ncommand = \"touch\"\nargs = [%q]\n", ran, ran)
+	for _, d := range []string{filepath.Join(root, ".git"), filepath.Join(root, ".codex"), filepath.Join(dir, ".codex")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(d, "config.toml"), []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{dir, link} {
+		c, s := b.open(t, backends.Config{Dir: d}, text("one"), text("two"))
+		for i := range 2 { // the second one is loaded anew
+			if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{System: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+			if r, _ := s.last(); r.Model != codexscript.Model {
+				t.Errorf("%s was asked", r.Model)
+			}
+		}
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("a program of the repository was started")
+	}
+	if raw, err := os.ReadFile(filepath.Join(b.home, "codex", "config.toml")); err == nil && bytes.Contains(raw, []byte("trusted")) {
+		t.Errorf("codex has noted: %s", raw)
+	}
+}
+
 // TestCancelAtOnce: a turn that is canceled before codex can be told to stop it
 // leaves nothing behind.
 func TestCancelAtOnce(t *testing.T) {

@@ -302,6 +302,8 @@ func (c *conversation) Compact(ctx context.Context) error {
 	case <-over:
 	case <-s.gone():
 		return c.refused(s.peer.Err())
+	case <-c.done:
+		return errClosed
 	case <-ctx.Done():
 		c.mu.Lock()
 		ref := threadRef{ThreadID: c.thread, TurnID: c.own}

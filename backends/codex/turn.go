@@ -254,9 +254,7 @@ func (t *turn) completed() bool {
 func (t *turn) finish(last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.result == nil {
-		t.tr.finish("", true)
-	}
+	t.tr.finish("", true) // what was open at its end, or came after it
 	for _, a := range t.subs {
 		a.finish(t)
 	}
