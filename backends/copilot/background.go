@@ -33,7 +33,7 @@ func (c *conversation) background(p *process, t *turn, wait bool, round int) <-c
 	switch {
 	case len(running) == 0 || !wait && round > maxRounds:
 		t.locked(func() {
-			if t.aborted || t.quiet && t.in.close() {
+			if t.halt.on() || t.quiet && t.in.close() {
 				t.in.shut()
 				t.finishLocked()
 			}

@@ -28,14 +28,14 @@ func Translate(messages [][]byte, h backends.Host, end func(backends.Outcome, er
 			continue
 		}
 		if e.Type == "abort" { // it was asked to
-			t.aborted = true
+			t.abort()
 		}
 		t.event(e)
 		select {
 		case <-t.over:
 			t.settle()
 			out, err := t.outcome()
-			t.tr.end(err != nil || t.aborted)
+			t.tr.end(err != nil || t.halt.on())
 			if err == nil || t.tr.tally.any {
 				t.emit(*t.tr.tally.usage(t.tr.model, 0, 0))
 			}

@@ -15,14 +15,14 @@ import (
 func (t *turn) lastCall(r *rpc.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.limited || t.ended || t.aborted {
+	if !t.limited || t.ended || t.halt.on() {
 		return
 	}
 	if t.posts++; t.posts < t.calls {
 		return
 	}
 	t.completeFrom(r)
-	t.abortLocked()
+	t.abort()
 }
 
 // completeFrom tells of the end of the one call that is open: copilot does not

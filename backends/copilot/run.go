@@ -98,7 +98,7 @@ func (c *conversation) await(ctx context.Context, p *process, t *turn, wait bool
 
 // abort asks copilot to stop, and gives the end of its grace.
 func (c *conversation) abort(t *turn) <-chan time.Time {
-	t.locked(t.abortLocked)
+	t.abort()
 	t.stop() // after the abort is queued: copilot hears that first
 	grace := c.cfg.Grace
 	if grace <= 0 {
@@ -135,7 +135,7 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn, set *b
 		t.emit(*t.tr.tally.usage(t.tr.model, time.Since(t.began), t.tr.first))
 	}
 	c.endDetached(p, set.Background == backends.BackgroundWait && err == nil)
-	if ctx.Err() != nil || err != nil || t.aborted {
+	if ctx.Err() != nil || err != nil || t.halt.on() {
 		c.sweep(context.WithoutCancel(ctx), p)
 	}
 	if err != nil {
@@ -191,7 +191,7 @@ func processError(p *process) error {
 
 // reason is why a turn ended that did not fail.
 func (t *turn) reason() string {
-	if t.limited && t.aborted {
+	if t.limited && t.halt.on() {
 		return backends.ReasonMaxTurns
 	}
 	return orElse(finishReason(t.tr.finish), backends.ReasonEndTurn)

@@ -27,8 +27,6 @@ type turn struct {
 	ended   bool // nothing more is reported
 	late    int  // events after that
 	quiet   bool // the model has stopped, and nothing that was put in waits
-	aborted bool // we have asked copilot to stop
-	sent    bool // copilot has answered the send
 	gaveUp  *failure
 	limited bool           // the last model turn that is allowed was had
 	calls   int            // of that last turn, that have not ended
@@ -39,6 +37,7 @@ type turn struct {
 
 	in    inputs
 	first *input
+	halt  halt
 
 	ctx     context.Context // of the requests to the host
 	stop    context.CancelFunc
@@ -126,7 +125,7 @@ func (t *turn) control(e *event) bool {
 		t.stopped(e.Data.Aborted)
 		return true
 	case evIdle:
-		if t.aborted && e.Data.Aborted || t.quiet && t.in.close() {
+		if t.halt.on() && e.Data.Aborted || t.quiet && t.in.close() {
 			t.finishLocked()
 		}
 		return true
@@ -146,7 +145,7 @@ func (t *turn) control(e *event) bool {
 		t.tr.event(e)
 		if t.limited {
 			if t.calls--; t.calls <= 0 {
-				t.abortLocked()
+				t.abort()
 			}
 		}
 		return true
@@ -183,7 +182,7 @@ func (t *turn) steered(x *input) {
 // came late is still to be answered, which copilot does by itself.
 func (t *turn) stopped(aborted bool) {
 	switch {
-	case aborted && !t.aborted:
+	case aborted && !t.halt.on():
 		return // by nobody we know; what follows decides
 	case !aborted && !t.in.settled():
 		return
@@ -198,8 +197,8 @@ func (t *turn) stopped(aborted bool) {
 // turnStart: one that begins although copilot was told to stop is told again.
 // An abort that comes before copilot has begun with the input is lost.
 func (t *turn) turnStart() {
-	if t.aborted {
-		t.p.tell("session.abort", sessionOnly{t.c.session})
+	if t.halt.on() {
+		t.tellAbort()
 	}
 }
 
@@ -214,30 +213,26 @@ func (t *turn) callFailed() {
 	case f == nil || t.gaveUp != nil:
 	case f.attempt >= t.c.b.retries() || f.final():
 		t.gaveUp = f
-		t.abortLocked()
+		t.abort()
 	case f.class() == events.ErrRateLimit:
 		t.answers.Go(func() { // ends when the log was looked at
 			if t.p.retryAfter(at) > patience {
 				t.locked(func() {
 					t.gaveUp = f
-					t.abortLocked()
+					t.abort()
 				})
 			}
 		})
 	}
 }
 
-// abortLocked asks copilot to stop. Before it has answered the send that is
-// not heard; then sendAnswered does it.
-func (t *turn) abortLocked() {
-	if !t.aborted {
-		t.aborted = true
-		t.in.shut()
-		if t.sent {
-			t.p.tell("session.abort", sessionOnly{t.c.session})
-		}
-	}
+// abort asks copilot to stop; any goroutine may.
+func (t *turn) abort() {
+	t.in.shut()
+	t.halt.ask(t.tellAbort)
 }
+
+func (t *turn) tellAbort() { t.p.tell("session.abort", sessionOnly{t.c.session}) }
 
 // sendAnswered takes the answer to the send that began the turn. The reader
 // calls it.
@@ -247,7 +242,6 @@ func (t *turn) sendAnswered(raw json.RawMessage, err error) {
 	if t.ended {
 		return
 	}
-	t.sent = true
 	if err != nil {
 		if t.p.peer.Err() != nil {
 			return // its end is seen by everybody
@@ -260,9 +254,7 @@ func (t *turn) sendAnswered(raw json.RawMessage, err error) {
 	if t.in.named(t.first, messageID(raw)) {
 		t.steered(t.first)
 	}
-	if t.aborted {
-		t.p.tell("session.abort", sessionOnly{t.c.session})
-	}
+	t.halt.answered(t.tellAbort)
 }
 
 // finishLocked: nothing of the turn is left, and nothing can be put in. What

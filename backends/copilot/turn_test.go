@@ -1,6 +1,7 @@
 package copilot_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -423,4 +424,47 @@ func TestOldLogs(t *testing.T) {
 	if len(left) != 10 || !strings.HasSuffix(left[0], "process-05-1.log") {
 		t.Errorf("%q", left)
 	}
+}
+
+// slowHost waits in Emit, as for a disk, when the first piece of text comes.
+type slowHost struct {
+	backends.Host
+	waits   chan struct{} // closed when it does
+	release chan struct{}
+}
+
+func (h slowHost) Emit(e events.Event) {
+	if e.Type() == events.TypeMessageDelta {
+		close(h.waits)
+		<-h.release
+	}
+	h.Host.Emit(e)
+}
+
+// TestCancelWhileTheLogWaits: copilot is told to stop although the log cannot
+// take what it has said.
+func TestCancelWhileTheLogWaits(t *testing.T) {
+	f := newFake(t, acts(send("i1"), []act{
+		event(`{"type":"assistant.message_delta","data":{"messageId":"m","deltaContent":"a"}}`),
+		{Expect: `"method":"session.abort"`},
+		{Answer: `{}`},
+		event(`{"type":"assistant.idle","data":{"aborted":true}}`), event(`{"type":"session.idle","data":{"aborted":true}}`),
+	})...)
+	c := f.open(t, func(cfg *backends.Config) { cfg.Grace = 20 * time.Second })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
+	h := slowHost{rec, make(chan struct{}), make(chan struct{})}
+	done := make(chan error, 1)
+	go func() { // ends with Run
+		_, err := c.Run(ctx, backends.Input{}, h)
+		done <- err
+	}()
+	<-h.waits
+	cancel(backends.ErrCanceled)
+	f.await(t, `"method":"session.abort"`, 1)
+	close(h.release)
+	if err := <-done; !errors.Is(err, backends.ErrCanceled) {
+		t.Error(err)
+	}
+	rec.Close()
 }
