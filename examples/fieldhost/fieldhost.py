@@ -233,6 +233,7 @@ class FieldHost:
                 else:
                     reader.read(chunks(resp, reader, hang_up_at))
             finally:
+                resp.close()  # which holds the socket open else
                 conn.close()
         except HungUp:
             hung_up, why = True, "canceled"
@@ -288,6 +289,8 @@ def play():
 
     while line := sys.stdin.readline():
         order = json.loads(line)
+        if order.get("fresh"):
+            host.breaker = Breaker()
         host.url = urllib.parse.urlsplit(order.get("url") or os.environ["INNERD_URL"])
         host.read_timeout = order.get("read_timeout") or FieldHost.read_timeout
         out = host.run(order["request"], call, question, started=started, hang_up_at=order.get("hang_up_at"))

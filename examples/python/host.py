@@ -8,6 +8,7 @@ each comes once.
     INNERD_URL=http://127.0.0.1:18100 INNERD_KEY=... ./host.py "How warm is it in Oslo?"
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -57,7 +58,7 @@ class Host:
         for pause in (0.1, 0.5, 2, 5, None):
             try:
                 conn, resp = self.request(method, path, body)
-                with conn_closing(conn):
+                with closing(conn, resp):
                     return json.loads(resp.read() or b"null")
             except (OSError, http.client.HTTPException):
                 if pause is None:
@@ -86,7 +87,7 @@ class Host:
                     else:
                         conn, resp = self.request("POST", "/message:stream", start)
                     started = True
-                    with conn_closing(conn):
+                    with closing(conn, resp):
                         if resp.status == 204:  # it has ended, and we have seen all of it
                             return
                         for event in frames(resp):
@@ -126,15 +127,14 @@ class Host:
         self.call("POST", f"/tools/{request['tool_call_id']}/result", result)
 
 
-class conn_closing:
-    def __init__(self, conn):
-        self.conn = conn
-
-    def __enter__(self):
-        return self.conn
-
-    def __exit__(self, *_):
-        self.conn.close()
+@contextlib.contextmanager
+def closing(conn, resp):
+    """Closes both: the socket stays open until its last holder lets go."""
+    try:
+        yield
+    finally:
+        resp.close()
+        conn.close()
 
 
 def frames(resp):

@@ -43,7 +43,12 @@ func playAll(t *testing.T, r rig, atOnce int) {
 	shared := r.server(t)
 	shared.Start()
 	places := make(chan struct{}, atOnce) // the cases of one backend at once: an agent is large
+	var together []backendtest.Case
 	for _, c := range backendtest.Cases() {
+		if r.large && r.impossible(c) == "" && goesOn(c) {
+			together = append(together, c)
+			continue
+		}
 		t.Run(c.Name, func(t *testing.T) {
 			if why := r.impossible(c); why != "" {
 				t.Skip(why)
@@ -66,6 +71,39 @@ func playAll(t *testing.T, r rig, atOnce int) {
 			main.play(c.Turns)
 		})
 	}
+	if len(together) > 0 {
+		t.Run("in one conversation", func(t *testing.T) {
+			t.Parallel()
+			places <- struct{}{}
+			defer func() { <-places }()
+			inOne(t, shared.For(t), r, together)
+		})
+	}
+}
+
+// inOne plays cases as turns of one conversation, so that they need no agent
+// of their own: one takes a second to start.
+func inOne(t *testing.T, s *server.Server, r rig, cases []backendtest.Case) {
+	k := newTalk(t, s, r, "one")
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			k.during(t)
+			k.fresh, k.failures = true, 0
+			k.play(c.Turns)
+		})
+	}
+}
+
+// goesOn reports whether a case can be a turn of any conversation.
+func goesOn(c backendtest.Case) bool {
+	if len(c.Turns) != 1 || len(c.Beside) > 0 || alone(c) {
+		return false
+	}
+	t := c.Turns[0]
+	apart := func(s backendtest.Step) bool { // much text, or a limit that the server then knows to hold
+		return s.Flood != nil || s.Error != nil && (s.Error.Type == events.ErrRateLimit || s.Error.Type == events.ErrQuota)
+	}
+	return t.Before == "" && t.System == "" && t.History == "" && !t.Interactive && t.Permission == "" && !slices.ContainsFunc(t.Steps, apart)
 }
 
 func (r rig) server(t testing.TB) *server.Server {
@@ -173,6 +211,7 @@ type order struct {
 	Request     any     `json:"request"`
 	ReadTimeout float64 `json:"read_timeout,omitempty"`
 	HangUpAt    string  `json:"hang_up_at,omitempty"`
+	Fresh       bool    `json:"fresh,omitempty"` // with a new breaker
 }
 
 // answerer is what the host does meanwhile; a nil answer is none.

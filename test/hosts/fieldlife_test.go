@@ -46,14 +46,14 @@ func TestFieldHostDoesNotReadWhileAToolRuns(t *testing.T) {
 	s := newServer(t, "--auth", "off")
 	s.Start()
 	f := newFieldHost(t, s, "")
-	takes := 3 * time.Second
+	takes := 1500 * time.Millisecond
 	if long() {
 		takes = 5 * time.Minute // longer than any time-out on the way
 	}
 	m := newManual(func() any { time.Sleep(takes); return map[string]any{"result": "at last"} })
 	got, breaker := f.run(order{
 		ReadTimeout: 1,
-		Request:     fieldRequest("c", `[{"calls":[{"tool":"slow","arguments":{"i":1}},{"tool":"slow","arguments":{"i":2}}]},{"flood":{"deltas":200000,"bytes":40}},{"text":"The end."}]`),
+		Request:     fieldRequest("c", `[{"calls":[{"tool":"slow","arguments":{"i":1}},{"tool":"slow","arguments":{"i":2}}]},{"flood":{"deltas":40000,"bytes":400}},{"text":"The end."}]`),
 	}, m)
 	if got.Failed || got.Text != "The end." || m.calls != 2 || len(got.Usage) != 1 || breaker.Failures != 0 {
 		t.Errorf("%.300q, failed %v (%s), %d calls, %d usages, breaker %+v", got.Text, got.Failed, got.Why, m.calls, len(got.Usage), breaker)

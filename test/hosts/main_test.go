@@ -28,6 +28,13 @@ import (
 var dir string
 
 func TestMain(m *testing.M) {
+	checks := "3" // of properties, whose every check is a hundred connections
+	if long() {
+		checks = "100"
+	}
+	if err := flag.Set("rapid.checks", checks); err != nil { // before the command line, which wins
+		panic(err)
+	}
 	flag.Parse()
 	var err error
 	if dir, err = build(); err != nil {

@@ -27,6 +27,7 @@ type rig struct {
 	env     []string // of the server
 	lacks   map[backendtest.Need]string
 	skip    map[string]string // cases that the agent can't be brought to, and why
+	large   bool              // an agent takes long to start: cases share one where they can
 	seat    func(t testing.TB, s *server.Server) seat
 }
 
@@ -76,9 +77,9 @@ func (p *modelSeat) asked(ctx context.Context) error { return p.sc.Await(ctx, p.
 
 func claudeCode(t testing.TB, stub *modelstub.Server) rig {
 	return rig{
-		backend: "claude-code",
-		env:     []string{"INNERD_CLAUDE_CODE_PATH=" + agents.Claude(t).Path},
-		lacks:   map[backendtest.Need]string{backendtest.NeedLines: noLines},
+		backend: "claude-code", large: true,
+		env:   []string{"INNERD_CLAUDE_CODE_PATH=" + agents.Claude(t).Path},
+		lacks: map[backendtest.Need]string{backendtest.NeedLines: noLines},
 		skip: map[string]string{
 			"error-internal": "no failure of a provider is the server's own: a 500 is worth another try, so it is overloaded",
 		},
@@ -93,9 +94,9 @@ func claudeCode(t testing.TB, stub *modelstub.Server) rig {
 
 func codex(t testing.TB, stub *modelstub.Server) rig {
 	return rig{
-		backend: "codex",
-		env:     []string{"INNERD_CODEX_PATH=" + agents.Codex(t).Path},
-		lacks:   map[backendtest.Need]string{backendtest.NeedLines: noLines},
+		backend: "codex", large: true,
+		env:   []string{"INNERD_CODEX_PATH=" + agents.Codex(t).Path},
+		lacks: map[backendtest.Need]string{backendtest.NeedLines: noLines},
 		seat: func(t testing.TB, s *server.Server) seat {
 			sc := stub.Scenario()
 			return &modelSeat{t: t, s: s, sc: sc, base: sc.V1(), model: codexscript.Model, script: func(t testing.TB, steps []backendtest.Step, kill func() error) func(modelstub.Request) modelstub.Turn {
@@ -108,9 +109,9 @@ func codex(t testing.TB, stub *modelstub.Server) rig {
 func copilot(t testing.TB, stub *modelstub.Server) rig {
 	p := agents.Copilot(t)
 	return rig{
-		backend: "copilot",
-		env:     []string{"INNERD_COPILOT_PATH=" + p.Path, "COPILOT_PKG_CACHE_HOME=" + p.PkgCache},
-		lacks:   map[backendtest.Need]string{backendtest.NeedLines: noLines},
+		backend: "copilot", large: true,
+		env:   []string{"INNERD_COPILOT_PATH=" + p.Path, "COPILOT_PKG_CACHE_HOME=" + p.PkgCache},
+		lacks: map[backendtest.Need]string{backendtest.NeedLines: noLines},
 		seat: func(t testing.TB, s *server.Server) seat {
 			sc := stub.Scenario()
 			return &modelSeat{t: t, s: s, sc: sc, base: sc.V1(), model: copilotscript.Model, script: func(t testing.TB, steps []backendtest.Step, kill func() error) func(modelstub.Request) modelstub.Turn {

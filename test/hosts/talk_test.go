@@ -31,7 +31,16 @@ type talk struct {
 	host     *fieldHost
 	client   *host.Client
 	messages []any
-	failures int // in a row, as the host's breaker counts
+	failures int  // in a row, as the host's breaker counts
+	fresh    bool // the next run begins with a new breaker
+}
+
+// during has a part of the test answer for what goes wrong.
+func (k *talk) during(t testing.TB) {
+	k.t, k.host.t, k.s = t, t, k.s.For(t)
+	if m, ok := k.seat.(*modelSeat); ok {
+		m.t, m.s = t, k.s
+	}
 }
 
 func newTalk(t testing.TB, s *server.Server, r rig, contextID string) *talk {
@@ -108,7 +117,8 @@ func (k *talk) turn(turn backendtest.Turn) {
 	k.before(turn.Before)
 	p := newPlayed(k, turn)
 	defer p.stop()
-	got, breaker := k.host.run(order{URL: k.s.URL(), Request: k.request(turn)}, p)
+	got, breaker := k.host.run(order{URL: k.s.URL(), Request: k.request(turn), Fresh: k.fresh}, p)
+	k.fresh = false
 	log := p.log()
 	check(k.t, got, log)
 	if got.Failed {
