@@ -201,6 +201,26 @@ func TestAmendedLeavesTheRestAlone(t *testing.T) {
 	}
 }
 
+// TestAmendedAfterCompaction: what a compaction left has the tools and our text too.
+func TestAmendedAfterCompaction(t *testing.T) {
+	was := rolled("[]") + `{"timestamp":"x","type":"compacted","payload":{"replacement_history":[{"role":"developer","content":[{"text":"<host_instructions>old</host_instructions>"}]}],` +
+		`"resume_metadata":{"other":1,"dynamic_tools":{"thread_id":"` + threadX + `","tools":[{"name":"gone","description":"d","inputSchema":{}}]}}}}` + "\n" +
+		`{"type":"compacted","payload":{"message":"of an earlier form"}}` + "\n"
+	got, err := codex.Amended(was, `[{"type":"function","name":"a","description":"d","inputSchema":{"type":"object"}}]`, codex.SystemText("new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if len(lines) != 5 || strings.Contains(got, "gone") || strings.Contains(got, "old") || strings.Count(got, `"name":"a"`) != 2 || !strings.Contains(lines[3], `"other":1`) {
+		t.Errorf("%s", got)
+	}
+	for _, l := range lines {
+		if !json.Valid([]byte(l)) {
+			t.Errorf("no JSON: %s", l)
+		}
+	}
+}
+
 func TestValidate(t *testing.T) {
 	b := codex.New(&codex.Options{Home: t.TempDir()})
 	for options, field := range map[string]string{

@@ -615,6 +615,55 @@ func TestMovedHome(t *testing.T) {
 	}
 }
 
+// TestCompactCold: a conversation that was put away can be shortened before
+// anything else is done with it; one that has said nothing needs nothing.
+func TestCompactCold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var session backends.Session
+	cfg := backends.Config{Save: func(x backends.Session) error { session = x; return nil }}
+	c, s := b.open(t, cfg, text("syzygy"))
+	if err := c.(backends.Compacter).Compact(t.Context()); err != nil {
+		t.Error(err)
+	}
+	set := backends.Settings{System: "the system text", Tools: []backends.Tool{tool("alpha")}}
+	if _, _, err := run(t, c, backendtest.Turn{Prompt: "Remember quincunx."}, set); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	states := make(chan string, 10)
+	cfg.Session = session
+	cfg.Stray = func(e events.Event) {
+		if d, ok := e.Data.(events.Status); ok {
+			states <- d.State
+		}
+	}
+	c = b.with(t, s, cfg)
+	s.says(text("The user wants quincunx kept."), text("I go on."))
+	if err := c.(backends.Compacter).Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-states; got != events.StateCompacting {
+		t.Errorf("state %q", got)
+	}
+	evs, _, err := run(t, c, backendtest.Turn{}, set)
+	if err != nil || !slices.Equal(texts(evs), []string{"I go on."}) {
+		t.Fatal(texts(evs), err)
+	}
+	r, _ := s.last()
+	heard := codexscript.Heard(r)
+	if _, ok := r.Tool("alpha"); !ok || !strings.Contains(heard, "wants quincunx kept") || strings.Contains(heard, "syzygy") || strings.Count(heard, "the system text") != 1 {
+		t.Errorf("tools %v; heard %q", ok, heard)
+	}
+	for _, e := range evs {
+		if u, ok := e.Data.(events.Usage); ok && *u.OutputTokens > 10 {
+			t.Errorf("the run is billed for more than its own: %d", *u.OutputTokens)
+		}
+	}
+}
+
 // TestHostileRoot: what lies above the working directory, at the root of its
 // repository, starts nothing either; nor does codex come to trust it.
 func TestHostileRoot(t *testing.T) {

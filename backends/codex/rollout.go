@@ -112,6 +112,11 @@ func amended(data []byte, tools, system string) ([]byte, error) {
 		if bytes.Contains(line, []byte(openTag)) && ofDeveloper(line) {
 			line = ours.ReplaceAllFunc(line, func([]byte) []byte { found = true; return text })
 		}
+		if bytes.Contains(line, []byte(`"type":"compacted"`)) {
+			if line, err = compactedWith(line, tools); err != nil {
+				return nil, err
+			}
+		}
 		out = append(out, line...)
 	}
 	if !found {
@@ -168,6 +173,35 @@ func withTools(line []byte, tools string) ([]byte, error) {
 	}
 	whole["payload"] = raw
 	return plainJSON(whole)
+}
+
+// compactedWith is a line that a compaction left, which holds the tools too.
+func compactedWith(line []byte, tools string) ([]byte, error) {
+	type fields = map[string]json.RawMessage
+	var whole, payload, meta, held fields
+	if json.Unmarshal(line, &whole) != nil || json.Unmarshal(whole["payload"], &payload) != nil {
+		return nil, errForm
+	}
+	if json.Unmarshal(payload["resume_metadata"], &meta) != nil || json.Unmarshal(meta["dynamic_tools"], &held) != nil {
+		return line, nil // it holds none
+	}
+	if sameTools(held["tools"], tools) {
+		return line, nil
+	}
+	held["tools"] = json.RawMessage(orElse(tools, "[]"))
+	for _, up := range []struct {
+		in  fields
+		key string
+		of  fields
+	}{{meta, "dynamic_tools", held}, {payload, "resume_metadata", meta}, {whole, "payload", payload}} {
+		raw, err := plainJSON(up.of)
+		if err != nil {
+			return nil, err
+		}
+		up.in[up.key] = raw
+	}
+	raw, err := plainJSON(whole)
+	return append(raw, '\n'), err
 }
 
 func sameTools(stored json.RawMessage, wanted string) bool {
