@@ -2,6 +2,7 @@ package claudecode
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"innerd/backends"
@@ -84,8 +85,11 @@ func (t *turn) add(p *process, uuid string, parts []events.Part, content []inBlo
 	if t.closed || t.stopping || t.ctx.Err() != nil {
 		return nil, backends.ErrTooLate
 	}
-	if err := p.say(uuid, content); err != nil {
-		return nil, backends.ErrTooLate // claude has ended, and with it the turn
+	switch err := p.say(uuid, content); {
+	case errors.Is(err, errEnded): // and with it the turn
+		return nil, backends.ErrTooLate
+	case err != nil:
+		return nil, &backends.Error{Type: events.ErrInvalidRequest, Message: err.Error()}
 	}
 	t.inputs[uuid] = in
 	return in, nil

@@ -307,7 +307,7 @@ func TestBackground(t *testing.T) {
 			if got := texts(evs); !slices.Equal(got, c.said) {
 				t.Errorf("said %q", got)
 			}
-			if took := time.Since(began); took > 6*time.Second {
+			if took := time.Since(began); took > 30*time.Second { // with the start of claude, on a busy machine; the work itself takes days
 				t.Errorf("it took %v", took)
 			}
 			told := false
