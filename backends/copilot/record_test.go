@@ -34,10 +34,16 @@ var recorded = []string{
 	"error-model_unavailable", "error-refused", "error-cut-stream",
 }
 
-// TestRecord plays cases through a program that keeps what is said.
+// TestRecord plays cases through a program that keeps what is said, if it is
+// told to; what is recorded must be there, and of cases that there are.
 func TestRecord(t *testing.T) {
 	if !*record {
-		t.Log("nothing is recorded without -record")
+		for _, name := range recorded {
+			known := slices.ContainsFunc(backendtest.All(), func(c backendtest.Case) bool { return c.Name == name })
+			if _, err := os.Stat(filepath.Join(transcripts, name+".jsonl")); err != nil || !known {
+				t.Errorf("%s: %v, a case: %v; record it with -record", name, err, known)
+			}
+		}
 		return
 	}
 	b := newBench(t)

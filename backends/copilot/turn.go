@@ -101,7 +101,7 @@ func (t *turn) event(e *event) {
 		t.permission(e)
 	case e.Type == evExternal:
 		t.hostCall(e)
-	case e.Type == evExternalDone:
+	case e.Type == evExternalDone, e.Type == evPermDone:
 		t.withdraw(e.Data.RequestID)
 	case e.Type == evTodos:
 		t.plan()

@@ -468,3 +468,25 @@ func TestCancelWhileTheLogWaits(t *testing.T) {
 	}
 	rec.Close()
 }
+
+// TestWithdrawnPermission: one that copilot has settled by itself, with a
+// sub-agent that was ended say, is open no longer.
+func TestWithdrawnPermission(t *testing.T) {
+	_, rec, _, err := play(t, backends.Settings{}, backendtest.Turn{}, acts([]act{
+		event(`{"type":"permission.requested","agentId":"a","data":{"requestId":"p","permissionRequest":{"kind":"hook","toolCallId":"c","toolName":"bash","toolArgs":{}}}}`),
+		event(`{"type":"permission.completed","agentId":"a","data":{"requestId":"p","result":{"kind":"cancelled"}}}`),
+		say("ok"),
+	}, stop)...)
+	resolved, said := -1, -1
+	for i, e := range rec.Events() {
+		switch e.Type() {
+		case events.TypePermissionResolved:
+			resolved = i
+		case events.TypeMessage:
+			said = i
+		}
+	}
+	if err != nil || resolved < 0 || said < 0 {
+		t.Errorf("%v, resolved %d, said %d", err, resolved, said)
+	}
+}

@@ -27,6 +27,7 @@ const (
 	evToolPartial   = "tool.execution_partial_result"
 	evToolComplete  = "tool.execution_complete"
 	evPermission    = "permission.requested"
+	evPermDone      = "permission.completed"
 	evExternal      = "external_tool.requested"
 	evExternalDone  = "external_tool.completed"
 	evSubStart      = "subagent.started"
@@ -43,7 +44,7 @@ const (
 // handled are the types that are decoded.
 var handled = set(
 	evUser, evTurnStart, evTurnEnd, evTurnRetry, evReasoningPart, evReasoning, evMessageStart, evMessagePart, evMessage, evUsage,
-	evAssistantIdle, evIdle, evError, evCallFailure, evToolStart, evToolPartial, evToolComplete, evPermission, evExternal, evExternalDone,
+	evAssistantIdle, evIdle, evError, evCallFailure, evToolStart, evToolPartial, evToolComplete, evPermission, evPermDone, evExternal, evExternalDone,
 	evSubStart, evSubComplete, evSubFailed, evCompactStart, evCompactDone, evTodos, evNotification, evWarning, evResume,
 )
 
@@ -53,7 +54,7 @@ var known = set(
 	"hook.end", "hook.progress", "hook.start", "model.call_final_result", "model.call_finished", "model.call_start", "model.compaction_completed",
 	"model.compaction_started", "model.log", "model.message", "model.messages_snapshot", "model.model_call_failure", "model.model_call_started",
 	"model.model_call_success", "model.response", "model.telemetry", "model.tool_execution", "model.turn_ended", "model.turn_failed",
-	"model.turn_retry", "model.turn_started", "pending_messages.modified", "permission.completed", "prompt_cache_break", "sandbox.decision",
+	"model.turn_retry", "model.turn_started", "pending_messages.modified", "prompt_cache_break", "sandbox.decision",
 	"session.background_tasks_changed", "session.binary_asset", "session.context_changed", "session.custom_agents_updated", "session.indexed_search",
 	"session.info", "session.managed_settings_resolved", "session.mcp_server_status_changed", "session.mcp_server_tools_loaded",
 	"session.mcp_servers_loaded", "session.mode_changed", "session.model_change", "session.permissions_changed", "session.plan_changed",
