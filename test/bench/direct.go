@@ -90,6 +90,7 @@ func directCodex(ctx context.Context, dir string, pin agents.Pinned, sc *modelst
 		"analytics.enabled=false", "feedback.enabled=false", "check_for_update_on_startup=false", "project_doc_max_bytes=0",
 		"skills={include_instructions=false,bundled={enabled=false}}", "features.plugins=false", "features.apps=false", "features.hooks=false",
 		"features.goals=false", "features.tool_suggest=false", "features.skill_search=false", "features.image_generation=false", "features.shell_snapshot=false",
+		"features.unbounded_connection_retries=false", "features.default_mode_request_user_input=true", "suppress_unstable_features_warning=true",
 	} {
 		args = append(args, "-c", s)
 	}
@@ -120,7 +121,7 @@ func (c *codexDirect) begin(ctx context.Context, dir string, sc *modelstub.Scena
 	raw, err := c.call(ctx, "thread/start", object{
 		"cwd": dir, "approvalPolicy": "untrusted", "sandbox": "danger-full-access", "model": openaiModel, "developerInstructions": "Be brief.",
 		"config": object{
-			"model_provider": "bench", "projects": object{dir: object{"trust_level": "untrusted"}},
+			"model_provider": "bench", "web_search": "live", "features.view_image": true, "projects": object{dir: object{"trust_level": "untrusted"}},
 			"model_providers": object{"bench": object{
 				"name": "bench", "wire_api": "responses", "base_url": sc.V1(), "experimental_bearer_token": sc.Key(), "supports_websockets": false,
 			}},
@@ -137,7 +138,7 @@ func (c *codexDirect) begin(ctx context.Context, dir string, sc *modelstub.Scena
 func (c *codexDirect) turn(ctx context.Context, _ int) (time.Time, error) {
 	c.last++
 	err := c.send(object{"id": c.last, "method": "turn/start", "params": object{
-		"threadId": c.thread, "input": []any{object{"type": "text", "text": hears}},
+		"threadId": c.thread, "input": []any{object{"type": "text", "text": hears}}, "model": openaiModel, "summary": "auto",
 	}})
 	if err != nil {
 		return time.Time{}, err

@@ -42,7 +42,6 @@ func projectInstructions(w *world) {
 		off          bool
 		claude, them int
 	}{
-		"CLAUDE.md": {map[string]string{"CLAUDE.md": claude}, false, 1, 0},
 		"AGENTS.md": {map[string]string{"AGENTS.md": agents}, false, 0, 1},
 		"both":      {map[string]string{"CLAUDE.md": claude, "AGENTS.md": agents}, false, 1, 0},
 		"none":      {map[string]string{"CLAUDE.md": claude, "AGENTS.md": agents}, true, 0, 0},
