@@ -12,6 +12,7 @@ import (
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
+	"innerd/backends/codex"
 	"innerd/events"
 )
 
@@ -327,7 +328,7 @@ const threadX = "01a22024-9828-7ae1-b7cd-54d831201a5f"
 
 // rolled is a thread's file as codex writes it.
 func rolled(tools string) string {
-	return `{"type":"session_meta","payload":{"id":"` + threadX + `","dynamic_tools":` + tools + `}}` + "\n" +
+	return `{"type":"session_meta","payload":{"id":"` + threadX + `","cli_version":"` + codex.Version + `","dynamic_tools":` + tools + `}}` + "\n" +
 		`{"type":"response_item","payload":{"type":"message","role":"developer","content":[{"type":"input_text","text":"<host_instructions>\nold \"text\"\n</host_instructions>"},{"type":"input_text","text":"more"}]}}` + "\n" +
 		`{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"<host_instructions>mine</host_instructions>"}]}}` + "\n"
 }
@@ -374,6 +375,7 @@ func TestResumeImpossible(t *testing.T) {
 		"another form":          "{}\n{}\n",
 		"no line":               "",
 		"not our text":          strings.ReplaceAll(rolled("[]"), "host_instructions", "other"),
+		"another release":       strings.ReplaceAll(rolled("[]"), codex.Version, "9.9.9"),
 		"codex has lost it":     rolled("[]"),
 	} {
 		s := script{"thread/resume": {{`{"id":{{id}},"error":{"code":-32600,"message":"no rollout found for thread id"}}`}}}

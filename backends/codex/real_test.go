@@ -130,6 +130,33 @@ func TestSettingsOfTurns(t *testing.T) {
 	}
 }
 
+// TestSettingsOfNewModels: the same for a model that writes programs.
+func TestSettingsOfNewModels(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c, s := b.open(t, backends.Config{}, text("one"), text("two"), modelstub.Say(modelstub.Custom("exec", "text(await tools.alpha({}))")), text("three"))
+	for _, set := range []backends.Settings{
+		{System: "first-text"}, {System: "second-text", Tools: []backends.Tool{tool("beta")}}, {System: "third-text", Tools: []backends.Tool{tool("alpha")}},
+	} {
+		set.Model = "gpt-6.2-sol"
+		turn := backendtest.Turn{Host: backendtest.Host{Replies: []backendtest.Reply{{
+			Kind: events.KindTool, Tool: "alpha", Answer: events.Answer{Outcome: events.OutcomeOK, Result: "from alpha"},
+		}}}}
+		if _, _, err := run(t, c, turn, set); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := s.last()
+		for _, text := range []string{"first-text", "second-text", "third-text"} {
+			if strings.Contains(string(r.Body), text) != (text == set.System) {
+				t.Errorf("%s: %s is told, or is not", set.System, text)
+			}
+		}
+	}
+	if heard := s.Heard(); !strings.Contains(heard, "from alpha") || !strings.Contains(heard, "two") {
+		t.Errorf("the model heard %q", heard)
+	}
+}
+
 // TestShared: conversations of one environment and one key share a process and
 // nothing else; the process ends with the last of them.
 func TestShared(t *testing.T) {

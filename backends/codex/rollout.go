@@ -51,7 +51,22 @@ func (c *conversation) amend(ctx context.Context, s *server, path, tools, system
 	if err != nil || bytes.Equal(old, data) {
 		return err
 	}
+	if v := writtenBy(old); v != Version { // where that one keeps what, nobody has looked
+		return fmt.Errorf("%w: it was written by codex %q", errForm, v)
+	}
 	return s.replaceFile(ctx, path, data)
+}
+
+// writtenBy is the release of codex that began a thread's file.
+func writtenBy(data []byte) string {
+	first, _, _ := bytes.Cut(data, []byte{'\n'})
+	var head struct {
+		Payload struct {
+			Version string `json:"cli_version"`
+		} `json:"payload"`
+	}
+	_ = json.Unmarshal(first, &head) // one that is none has no version
+	return head.Payload.Version
 }
 
 type fsContent struct {
