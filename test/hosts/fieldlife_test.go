@@ -88,6 +88,11 @@ func TestFieldHostHangsUp(t *testing.T) {
 	if !got.HungUp || breaker.Failures != 0 || breaker.State != "closed" {
 		t.Errorf("%+v, breaker %+v", got, breaker)
 	}
+	c := newClient(t, s)
+	server.Eventually(t, "the run has ended, which who reads its log would keep alive", func() bool {
+		task, err := c.Task(t.Context(), got.TaskID)
+		return err == nil && task.Status.State == "canceled"
+	})
 	log := logOf(t, s, got.TaskID)
 	end, _ := log[len(log)-1].Data.(events.End)
 	if end.State != events.Canceled || end.Reason != "disconnected" {
