@@ -472,21 +472,23 @@ func TestCancelWhileTheLogWaits(t *testing.T) {
 // TestWithdrawnPermission: one that copilot has settled by itself, with a
 // sub-agent that was ended say, is open no longer.
 func TestWithdrawnPermission(t *testing.T) {
-	_, rec, _, err := play(t, backends.Settings{}, backendtest.Turn{}, acts([]act{
-		event(`{"type":"permission.requested","agentId":"a","data":{"requestId":"p","permissionRequest":{"kind":"hook","toolCallId":"c","toolName":"bash","toolArgs":{}}}}`),
+	later := backendtest.Reply{Kind: events.KindPermission, Tool: "two", After: 50 * time.Millisecond, Answer: events.Answer{Outcome: events.OutcomeAllowed}}
+	_, rec, _, err := play(t, backends.Settings{}, backendtest.Turn{Host: backendtest.Host{Replies: []backendtest.Reply{later}}}, acts([]act{
+		event(`{"type":"permission.requested","agentId":"a","data":{"requestId":"p","permissionRequest":{"kind":"hook","toolCallId":"c","toolName":"one","toolArgs":{}}}}`),
 		event(`{"type":"permission.completed","agentId":"a","data":{"requestId":"p","result":{"kind":"cancelled"}}}`),
-		say("ok"),
+		event(`{"type":"permission.requested","data":{"requestId":"q","permissionRequest":{"kind":"hook","toolCallId":"d","toolName":"two","toolArgs":{}}}}`),
+		{Expect: `"approve-once"`}, {Answer: `{}`}, say("ok"),
 	}, stop)...)
-	resolved, said := -1, -1
-	for i, e := range rec.Events() {
-		switch e.Type() {
-		case events.TypePermissionResolved:
-			resolved = i
-		case events.TypeMessage:
-			said = i
+	var order []string
+	for _, e := range rec.Events() {
+		switch d := e.Data.(type) {
+		case events.PermissionResolved:
+			order = append(order, d.Outcome)
+		case events.Message:
+			order = append(order, "said")
 		}
 	}
-	if err != nil || resolved < 0 || said < 0 {
-		t.Errorf("%v, resolved %d, said %d", err, resolved, said)
+	if want := []string{events.OutcomeCanceled, events.OutcomeAllowed, "said"}; err != nil || !slices.Equal(order, want) {
+		t.Errorf("%v, %q", err, order)
 	}
 }
