@@ -26,17 +26,10 @@ func TestCancelWhileWaiting(t *testing.T) {
 	in := map[string]any{"command": "sleep 141421", "description": "x", "run_in_background": true}
 	s.queue = []arranged{{turn: modelstub.Say(modelstub.Tool("Bash", in))}, {turn: text("It runs.")}, {turn: text("Again.")}}
 	turn := backendtest.Turn{Host: backendtest.Host{Cancel: backendtest.Cancel{On: events.TypeMessage}}}
-	var canceled time.Time
 	ctx, cancel := context.WithCancelCause(t.Context())
-	evs, _, err := runIn(ctx, t, conv, turn, backends.Settings{Background: backends.BackgroundWait}, func() {
-		canceled = time.Now()
-		cancel(backends.ErrCanceled)
-	})
+	evs, _, err := runIn(ctx, t, conv, turn, backends.Settings{Background: backends.BackgroundWait}, func() { cancel(backends.ErrCanceled) })
 	if !errors.Is(err, backends.ErrCanceled) || !slices.Equal(texts(evs), []string{"It runs."}) {
 		t.Fatal(texts(evs), err)
-	}
-	if took := time.Since(canceled); took > 10*time.Second {
-		t.Errorf("it took %v", took)
 	}
 	gone(t, "sleep 141421")
 	evs, _, err = run(t, conv, backendtest.Turn{}, backends.Settings{Background: backends.BackgroundWait})

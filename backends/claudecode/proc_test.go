@@ -19,7 +19,7 @@ func mkfifo(t *testing.T, path string) {
 // gone waits until no process has a text in its command line.
 func gone(t *testing.T, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Second); running(text) != ""; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); running(text) != ""; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Errorf("%s runs on", running(text))
 			return

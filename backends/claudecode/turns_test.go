@@ -273,7 +273,6 @@ func TestCompact(t *testing.T) {
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limit = 700 * time.Millisecond
 	start := func(command string) modelstub.Turn {
 		return modelstub.Say(modelstub.Tool("Bash", map[string]any{"command": command, "description": "x", "run_in_background": true}))
 	}
@@ -281,12 +280,14 @@ func TestBackground(t *testing.T) {
 		name, policy, command string
 		said                  []string
 		ends                  string
+		limit                 time.Duration
 	}{
-		{"end", "", "sleep 271828", []string{"It runs."}, "stopped"},
-		{"wait", backends.BackgroundWait, "sleep 0.3; echo over", []string{"It runs.", "I heard that it is over."}, "completed"},
-		{"wait too long", backends.BackgroundWait, "sleep 314159", []string{"It runs."}, "stopped"},
+		{"end", "", "sleep 271828", []string{"It runs."}, "stopped", 0},
+		{"wait", backends.BackgroundWait, "sleep 0.3; echo over", []string{"It runs.", "I heard that it is over."}, "completed", 0},
+		{"wait too long", backends.BackgroundWait, "sleep 314159", []string{"It runs."}, "stopped", 100 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			b.limit = c.limit
 			conv, s := b.open(t, backends.Config{})
 			s.answering(func(r modelstub.Request) modelstub.Turn {
 				switch {
@@ -299,16 +300,12 @@ func TestBackground(t *testing.T) {
 				}
 				return start(c.command)
 			})
-			began := time.Now()
 			evs, out, err := run(t, conv, backendtest.Turn{}, backends.Settings{Background: c.policy})
 			if err != nil || out.Reason != backends.ReasonEndTurn {
 				t.Fatal(out, err)
 			}
 			if got := texts(evs); !slices.Equal(got, c.said) {
 				t.Errorf("said %q", got)
-			}
-			if took := time.Since(began); took > 30*time.Second { // with the start of claude, on a busy machine; the work itself takes days
-				t.Errorf("it took %v", took)
 			}
 			told := false
 			for _, e := range evs {
