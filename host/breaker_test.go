@@ -140,7 +140,10 @@ func TestBadRequestsAndCancelsNeverCount(t *testing.T) {
 		for range 3 {
 			for _, answer = range []any{
 				failing(events.ErrInvalidRequest, ""), failing(events.ErrContextLength, ""),
-				refusal{400, "invalid_request", ""}, refusal{413, "too_large", ""}, refusal{409, "busy", ""}, canceled,
+				refusal{400, "invalid_request", ""},
+				refusal{413, "too_large", ""},
+				refusal{409, "busy", ""},
+				canceled,
 			} {
 				o, _, err := ask(t, l, host.Prompt("c", "x"))
 				if err != nil {

@@ -186,10 +186,16 @@ func TestOutcome(t *testing.T) {
 	o := &host.Outcome{}
 	for _, d := range []events.Data{
 		started,
-		events.ReasoningDelta{Delta: "no", ReasoningID: "r0"}, events.Discarded{ReasoningID: "r0"},
-		events.ReasoningDelta{Delta: "hm", ReasoningID: "r1"}, events.Reasoning{Content: "hm", ReasoningID: "r1"},
-		events.MessageDelta{Delta: "ha", MessageID: "m1"}, events.MessageDelta{Delta: "ha", MessageID: "m1"}, events.Message{Content: "haha", MessageID: "m1"},
-		events.MessageDelta{Delta: "whole", MessageID: "m2"}, events.Message{Content: "whole", MessageID: "m2"}, events.Discarded{MessageID: "m2"},
+		events.ReasoningDelta{Delta: "no", ReasoningID: "r0"},
+		events.Discarded{ReasoningID: "r0"},
+		events.ReasoningDelta{Delta: "hm", ReasoningID: "r1"},
+		events.Reasoning{Content: "hm", ReasoningID: "r1"},
+		events.MessageDelta{Delta: "ha", MessageID: "m1"},
+		events.MessageDelta{Delta: "ha", MessageID: "m1"},
+		events.Message{Content: "haha", MessageID: "m1"},
+		events.MessageDelta{Delta: "whole", MessageID: "m2"},
+		events.Message{Content: "whole", MessageID: "m2"},
+		events.Discarded{MessageID: "m2"},
 		events.MessageDelta{Delta: "cut", MessageID: "m3"},
 	} {
 		o.Add(events.Event{Data: d})

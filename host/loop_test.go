@@ -72,11 +72,14 @@ func TestFallbackAfterAPartialAnswer(t *testing.T) {
 	args := json.RawMessage(`{"n":1}`)
 	begun := []events.Data{
 		started,
-		events.ReasoningDelta{Delta: "hm", ReasoningID: "r1"}, events.Reasoning{Content: "hm", ReasoningID: "r1"},
-		events.MessageDelta{Delta: "I look.", MessageID: "m1"}, events.Message{Content: "I look.", MessageID: "m1"},
+		events.ReasoningDelta{Delta: "hm", ReasoningID: "r1"},
+		events.Reasoning{Content: "hm", ReasoningID: "r1"},
+		events.MessageDelta{Delta: "I look.", MessageID: "m1"},
+		events.Message{Content: "I look.", MessageID: "m1"},
 		events.ToolRequest{ToolCallID: "tc1", ToolName: "look", Arguments: args},
 		events.ToolResolved{ToolCallID: "tc1", Outcome: events.OutcomeOK, Result: "seen"},
-		events.MessageDelta{Delta: "said twice", MessageID: "m2"}, events.Discarded{MessageID: "m2"},
+		events.MessageDelta{Delta: "said twice", MessageID: "m2"},
+		events.Discarded{MessageID: "m2"},
 		events.MessageDelta{Delta: "It is ü", MessageID: "m3"},
 	}
 	for name, answer := range map[string]any{

@@ -133,8 +133,10 @@ func ptr[T any](v T) *T { return &v }
 func saying(text string) []events.Data {
 	return []events.Data{
 		started,
-		events.MessageDelta{Delta: text, MessageID: "m1"}, events.Message{Content: text, MessageID: "m1", FinishReason: "end_turn"},
-		events.Usage{Cost: ptr(0.5), Backend: "simulate"}, events.End{State: events.Completed, Reason: "end_turn"},
+		events.MessageDelta{Delta: text, MessageID: "m1"},
+		events.Message{Content: text, MessageID: "m1", FinishReason: "end_turn"},
+		events.Usage{Cost: ptr(0.5), Backend: "simulate"},
+		events.End{State: events.Completed, Reason: "end_turn"},
 	}
 }
 
