@@ -185,7 +185,7 @@ func TestCrashInTurn(t *testing.T) {
 	if !errors.As(err, &e) || e.Type != events.ErrBackendCrashed || e.Exit == nil || e.Exit.Code != 3 || !strings.Contains(e.Exit.StderrTail, "out of luck") {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("it took %v to tell", took)
 	}
 	if m, ok := evs[len(evs)-1].Data.(events.Message); !ok || !m.Partial {
@@ -256,7 +256,7 @@ func TestClaudeThatDoesNotStop(t *testing.T) {
 	if !errors.Is(err, backends.ErrCanceled) {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	<-f.Done()

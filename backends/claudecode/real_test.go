@@ -383,7 +383,7 @@ func TestCancelAtOnce(t *testing.T) {
 		if !errors.Is(err, backends.ErrCanceled) {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > 2*time.Second {
+		if took := time.Since(began); took > 8*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	}
