@@ -18,11 +18,11 @@ type RecordUnit struct {
 	// Unsure: the turn that told or said it is not on the agent's own disk, so
 	// that the agent may or may not know it.
 	Unsure bool   `json:"unsure,omitempty"`
-	Run    string `json:"run,omitempty"`   // the run that told or said it last
+	Run    string `json:"run,omitempty"` // the run that told or said it last
 	// Steers are the hashes of texts that reached the agent while it worked on
 	// this unit's turn. Some hosts keep them as user messages, some do not.
 	Steers []string `json:"steers,omitempty"`
-	Added  int64  `json:"added,omitempty"` // the moment at which it came in
+	Added  int64    `json:"added,omitempty"` // the moment at which it came in
 }
 
 // maxSingles bounds how many messages of one turn are remembered each by
