@@ -30,7 +30,7 @@ func proxy() int {
 	var deaf sync.Mutex // held while nothing is read
 	go func() {         // ends with the process
 		defer in.Close() //nolint:errcheck // the end
-		buf := make([]byte, 4096)
+		buf := make([]byte, 64<<10)
 		for {
 			deaf.Lock()
 			n, err := os.Stdin.Read(buf)
@@ -67,7 +67,7 @@ func pass(out io.Reader, rec *record, noise backendtest.Noise, deaf *sync.Mutex)
 		case noise == backendtest.NoiseDeaf && bytes.Contains(line, []byte(`"method":"item/tool/call"`)):
 			done = true
 			// The reader of stdin may be in a read; what it takes is a piece of
-			// 4 KiB, and the result is much longer.
+			// 64 KiB, and the result is much longer.
 			locked := make(chan struct{})
 			go func() { deaf.Lock(); close(locked) }()
 			for range 4 << 10 {

@@ -748,7 +748,7 @@ func TestCancelAtOnce(t *testing.T) {
 		if _, _, err := runIn(ctx, t, c, backendtest.Turn{}, backends.Settings{}, nil); !errors.Is(err, backends.ErrCanceled) && err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > 2*time.Second {
+		if took := time.Since(began); took > 8*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	}

@@ -52,6 +52,7 @@ func (t *turn) agent(thread string) *subagent {
 	if a == nil {
 		a = &subagent{thread: thread}
 		a.tr = newTranslator(func(d events.Data) { t.emitBelow(a, d) })
+		a.tr.now = t.tr.now
 		t.subs[thread] = a
 	}
 	return a
