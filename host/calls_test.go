@@ -97,7 +97,7 @@ func TestCallErrors(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	c, err := host.New(srv.URL, &host.Options{CallTimeout: 50 * time.Millisecond})
+	c, err := host.New(srv.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,12 @@ func TestCallErrors(t *testing.T) {
 	if _, err := c.Task(t.Context(), "moved"); !errors.As(err, &e) || e.Status != 302 {
 		t.Errorf("%v", err)
 	}
-	if _, err := c.Task(t.Context(), "slow"); !errors.Is(err, context.DeadlineExceeded) {
+	hasty, err := host.New(srv.URL, &host.Options{CallTimeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hasty.CloseIdleConnections()
+	if _, err := hasty.Task(t.Context(), "slow"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
 }

@@ -33,12 +33,12 @@ type cutAt struct {
 	deaf  bool // the request is swallowed too
 }
 
-func newInjector(t *testing.T, to string) *injector {
+func newInjector(t *testing.T, to string, next []cutAt) *injector {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &injector{ln: ln, to: strings.TrimPrefix(to, "http://"), open: map[net.Conn]bool{}}
+	j := &injector{ln: ln, to: strings.TrimPrefix(to, "http://"), open: map[net.Conn]bool{}, next: next}
 	j.wg.Go(func() { // ends with the listener
 		for {
 			c, err := ln.Accept()
@@ -131,13 +131,14 @@ func TestStreamCutAHundredTimes(t *testing.T) {
 			f.say(resolved("tc_1", f.result("tc_1")))
 			f.end()
 		})
-		j := newInjector(t, f.srv.URL)
+		var next []cutAt
 		for range 100 {
-			j.next = append(j.next, cutAt{
+			next = append(next, cutAt{
 				bytes: int64(rapid.IntRange(0, 700).Draw(rt, "bytes")),
 				reset: rapid.Bool().Draw(rt, "reset"), deaf: rapid.IntRange(0, 9).Draw(rt, "deaf") == 0,
 			})
 		}
+		j := newInjector(t, f.srv.URL, next)
 		o := &host.Options{MinBackoff: 1, MaxBackoff: 1e5}
 		c, err := host.New(j.url(), o)
 		if err != nil {
@@ -161,8 +162,12 @@ func TestStreamCutAHundredTimes(t *testing.T) {
 			last = ev.ID
 			got.Add(ev)
 		}
-		if j.cuts != 100 {
-			rt.Fatalf("only %d cuts", j.cuts)
+		f.scripts.Wait()
+		j.mu.Lock()
+		cuts := j.cuts
+		j.mu.Unlock()
+		if cuts != 100 {
+			rt.Fatalf("only %d cuts", cuts)
 		}
 		if got.State != events.Completed || got.Shown != text.String() || got.Text() != text.String() || runs != 1 || len(got.Calls) != 1 {
 			rt.Fatalf("%s, %d bytes of %d, the tool ran %d times", got.State, len(got.Shown), text.Len(), runs)
