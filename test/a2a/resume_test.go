@@ -97,6 +97,27 @@ func TestSubscribeInTheMiddle(t *testing.T) {
 	}
 }
 
+// A task that is too large for one event comes in several.
+func TestSubscribeToALargeTask(t *testing.T) {
+	s := start(t, rig.Options{Dir: t.TempDir()})
+	c := newClient(t, s)
+	task := c.send(message("large", "go", script(`[{"flood":{"deltas":3000,"bytes":1000}},{"ask":{"message":"go on?","schema":{"type":"string"}}}]`, nil)))
+	st := c.open(http.MethodGet, "/tasks/"+task.ID+":subscribe", nil)
+	c.send(message("answer", "yes", inTask(task.ID)))
+	events := st.all()
+	if events[0].Task == nil || len(events[0].Task.Artifacts) != 0 {
+		t.Errorf("the first event is not the task alone")
+	}
+	if diff := cmp.Diff(whole(*c.task(task.ID)), whole(fold(spec.Task{}, events))); diff != "" {
+		t.Error(diff[:min(len(diff), 500)])
+	}
+	for _, e := range events {
+		if raw, err := json.Marshal(e.StreamResponse); err != nil || len(raw) > 4<<20 {
+			t.Errorf("an event of %d bytes: %v", len(raw), err)
+		}
+	}
+}
+
 // After a crash no task is left at work; a reader that comes back gets its end.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
