@@ -236,7 +236,7 @@ func (c *conversation) ask(r *rpc.Request, q *question) {
 		respond(noUser)
 		return
 	}
-	t.locked(func() {
+	asked := t.locked(func() {
 		t.tr.interrupt()
 		t.request("", events.Request{Kind: events.KindQuestion, Message: q.message(), Schema: q.schema()}, func(a events.Answer) {
 			text := plainText(a.Value)
@@ -246,6 +246,9 @@ func (c *conversation) ask(r *rpc.Request, q *question) {
 			respond(text)
 		})
 	})
+	if !asked {
+		respond(noUser)
+	}
 }
 
 func (q *question) message() string {

@@ -193,11 +193,9 @@ func (c *conversation) event(e *event) {
 			c.mu.Unlock()
 		}
 	}
-	if t := c.current(); t != nil {
-		t.event(e)
-		return
+	if t := c.current(); t == nil || !t.event(e) {
+		c.outside(e)
 	}
-	c.outside(e)
 }
 
 // outside is what the session says between runs: a compaction that is shown,

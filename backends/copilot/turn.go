@@ -25,7 +25,6 @@ type turn struct {
 	tr      *translator
 	emitted int
 	ended   bool // nothing more is reported
-	late    int  // events after that
 	quiet   bool // the model has stopped, and nothing that was put in waits
 	gaveUp  *failure
 	limited bool           // the last model turn that is allowed was had
@@ -78,22 +77,24 @@ func (t *turn) hosts(tool string) bool {
 // silent reports whether a tool's calls are told to the host in another way.
 func (t *turn) silent(tool string) bool { return t.hosts(tool) || tool == toolAsk }
 
-// locked runs f as the reader does, unless the turn has ended.
-func (t *turn) locked(f func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.ended {
-		f()
-	}
-}
-
-// event takes one event of the session. The reader calls it.
-func (t *turn) event(e *event) {
+// locked runs f as the reader does; false: the turn has ended.
+func (t *turn) locked(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
-		t.late++
-		return
+		return false
+	}
+	f()
+	return true
+}
+
+// event takes one event of the session; false: the turn has ended, so that it
+// is none of its. The reader calls it.
+func (t *turn) event(e *event) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return false
 	}
 	before := t.emitted
 	switch {
@@ -112,6 +113,7 @@ func (t *turn) event(e *event) {
 	if t.emitted == before {
 		t.alive()
 	}
+	return true
 }
 
 // control takes the events that say how far the turn is; false: the event is
