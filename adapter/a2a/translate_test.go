@@ -38,12 +38,15 @@ func kindsOf(list []update) (kinds []string) {
 
 func TestFilesPlansAndSubagents(t *testing.T) {
 	list := []events.Data{
-		events.TaskID{TaskID: "run"}, events.Status{State: events.StateWorking},
+		events.TaskID{TaskID: "run"},
+		events.Status{State: events.StateWorking},
 		events.Plan{Entries: []events.PlanEntry{{Content: "do", Status: "pending"}}},
 		events.FileChange{Path: "a.go", Kind: "create", Diff: "+one"},
 		events.FileChange{Path: "b.go", Kind: "delete"},
 		events.FileChange{Path: "a.go", Kind: "edit", Diff: "+two"},
-		events.SubagentStart{ID: "s", Name: "helper"}, events.SubagentDelta{ID: "s", Text: "hm"}, events.SubagentComplete{ID: "s", Result: "ok"},
+		events.SubagentStart{ID: "s", Name: "helper"},
+		events.SubagentDelta{ID: "s", Text: "hm"},
+		events.SubagentComplete{ID: "s", Result: "ok"},
 		events.End{State: events.Completed, Reason: "end_turn", Output: json.RawMessage(`{"n":1}`)},
 	}
 	for _, ext := range []bool{false, true} {
