@@ -10,7 +10,6 @@ import (
 	"innerd/test/agents"
 	"innerd/test/claudescript"
 	"innerd/test/codexscript"
-	"innerd/test/copilotscript"
 	"innerd/test/modelstub"
 	"innerd/test/server"
 )
@@ -101,21 +100,6 @@ func codex(t testing.TB, stub *modelstub.Server) rig {
 			sc := stub.Scenario()
 			return &modelSeat{t: t, s: s, sc: sc, base: sc.V1(), model: codexscript.Model, script: func(t testing.TB, steps []backendtest.Step, kill func() error) func(modelstub.Request) modelstub.Turn {
 				return codexscript.New(t, steps, kill).Next
-			}}
-		},
-	}
-}
-
-func copilot(t testing.TB, stub *modelstub.Server) rig {
-	p := agents.Copilot(t)
-	return rig{
-		backend: "copilot", large: true,
-		env:   []string{"INNERD_COPILOT_PATH=" + p.Path, "COPILOT_PKG_CACHE_HOME=" + p.PkgCache},
-		lacks: map[backendtest.Need]string{backendtest.NeedLines: noLines},
-		seat: func(t testing.TB, s *server.Server) seat {
-			sc := stub.Scenario()
-			return &modelSeat{t: t, s: s, sc: sc, base: sc.V1(), model: copilotscript.Model, script: func(t testing.TB, steps []backendtest.Step, kill func() error) func(modelstub.Request) modelstub.Turn {
-				return copilotscript.New(t, steps, kill).Next
 			}}
 		},
 	}
