@@ -150,6 +150,9 @@ func Mounts(s *a2a.Server) []adapter.Mount {
 	}
 }
 
+// Readers is how many streams and webhooks read logs now.
+func (s *Server) Readers() int { return s.store.Stats().Readers }
+
 // Stop ends the server; what it kept in a directory can be started again.
 func (s *Server) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
