@@ -477,7 +477,9 @@ func TestWithdrawnPermission(t *testing.T) {
 		event(`{"type":"permission.requested","agentId":"a","data":{"requestId":"p","permissionRequest":{"kind":"hook","toolCallId":"c","toolName":"one","toolArgs":{}}}}`),
 		event(`{"type":"permission.completed","agentId":"a","data":{"requestId":"p","result":{"kind":"cancelled"}}}`),
 		event(`{"type":"permission.requested","data":{"requestId":"q","permissionRequest":{"kind":"hook","toolCallId":"d","toolName":"two","toolArgs":{}}}}`),
-		{Expect: `"approve-once"`}, {Answer: `{}`}, say("ok"),
+		{Expect: `"approve-once"`},
+		{Answer: `{}`},
+		say("ok"),
 	}, stop)...)
 	var order []string
 	for _, e := range rec.Events() {
