@@ -128,6 +128,7 @@ func (c *conversation) await(ctx context.Context, s *server, t *turn) {
 	case <-t.over:
 	case <-s.gone():
 	case <-limit.C:
+		limit.Reset(0) // it is over below too
 	}
 	t.end() // after the interrupt is queued: codex hears that first
 	select {
