@@ -144,8 +144,12 @@ func (c *conversation) await(ctx context.Context, s *server, t *turn) {
 func (c *conversation) abandon(s *server) {
 	if !s.alone() && s.answers() {
 		c.b.log.Error("codex did not stop a turn when it was asked to; its conversation is given up", "conversation", c.cfg.ID)
-		s.detach(c)
+		for _, id := range s.detach(c) { // Close knows them no more
+			_, _ = s.peer.Go("thread/backgroundTerminals/clean", threadRef{ThreadID: id}, func(json.RawMessage, error) {})
+			_, _ = s.peer.Go("thread/unsubscribe", threadRef{ThreadID: id}, func(json.RawMessage, error) {})
+		}
 		c.giveUp()
+		c.sweep(s)
 		return
 	}
 	c.b.log.Warn("codex did not stop when it was asked to; ending it", "conversation", c.cfg.ID)
