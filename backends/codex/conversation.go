@@ -137,8 +137,16 @@ func (c *conversation) isClosed() bool {
 func (c *conversation) server(ctx context.Context) (*server, error) {
 	c.mu.Lock()
 	s := c.srv
+	dead := s != nil && s.peer.Err() != nil
+	if dead {
+		c.srv = nil
+	}
 	c.mu.Unlock()
-	if s != nil {
+	switch {
+	case dead: // it ended while no thread of ours was in it: nobody told us
+		s.release()
+		c.loaded = false
+	case s != nil:
 		return s, nil
 	}
 	env := c.b.environ(c.cfg.Env)

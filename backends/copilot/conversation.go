@@ -131,8 +131,16 @@ func (c *conversation) isClosed() bool {
 func (c *conversation) process(ctx context.Context) (*process, error) {
 	c.mu.Lock()
 	p := c.p
+	dead := p != nil && p.peer.Err() != nil
+	if dead {
+		c.p = nil
+	}
 	c.mu.Unlock()
-	if p != nil {
+	switch {
+	case dead: // it ended while the session was not open in it: nobody told us
+		c.b.leave(p.slot)
+		c.applied = ""
+	case p != nil:
 		return p, nil
 	}
 	if !c.login.usable() {
