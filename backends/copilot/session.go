@@ -14,6 +14,9 @@ import (
 	"innerd/events"
 )
 
+// unknown is what a session was last told, where that cannot be known.
+const unknown = "unknown"
+
 // ready gives a process in which the session is open with these settings. A
 // session that is open takes new ones by being resumed, which keeps its
 // history and costs a few hundredths of a second. Nothing is emitted before:
@@ -32,6 +35,9 @@ func (c *conversation) ready(ctx context.Context, s *backends.Settings) (*proces
 		return p, notices, nil
 	}
 	if err := c.open(ctx, p, &params); err != nil {
+		if c.applied != "" { // it is still open; whether it took these settings, nobody knows
+			c.applied, c.effort = unknown, unknown
+		}
 		return nil, nil, err
 	}
 	// With the id, which a new session has got meanwhile.
@@ -85,7 +91,7 @@ func (c *conversation) open(ctx context.Context, p *process, params *sessionPara
 func (c *conversation) resetEffort(ctx context.Context, p *process, method, effort string) error {
 	before := c.effort
 	if c.applied == "" && method == "session.resume" {
-		before = "unknown"
+		before = unknown
 	}
 	c.effort = effort
 	if effort != "" || before == "" {
