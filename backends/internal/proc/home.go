@@ -28,7 +28,11 @@ func (s *Supervisor) MkdirAll(path string) error {
 		return err
 	}
 	for _, p := range made {
-		if err := s.share(p, 0o770|fs.ModeSetgid); err != nil {
+		dir, err := os.OpenFile(p, os.O_RDONLY|onlyDir, 0)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(s.share(dir, 0o770|fs.ModeSetgid), dir.Close()); err != nil {
 			return err
 		}
 	}
@@ -43,20 +47,18 @@ func (s *Supervisor) WriteFile(path string, data []byte) error {
 	}
 	defer os.Remove(tmp.Name()) //nolint:errcheck // gone after the rename
 	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		return err
-	}
-	if err := s.share(tmp.Name(), 0o640); err != nil {
+	if err = errors.Join(err, s.share(tmp, 0o640), tmp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), path)
 }
 
 // share gives a file of ours to the group of the agents; without one it stays
-// as it is.
-func (s *Supervisor) share(path string, mode fs.FileMode) error {
+// as it is. It takes the open file: agents may write to the directory, and
+// could put a link to a secret of ours in the place of the name.
+func (s *Supervisor) share(f *os.File, mode fs.FileMode) error {
 	if s.group == 0 {
 		return nil
 	}
-	return errors.Join(os.Chown(path, -1, s.group), os.Chmod(path, mode))
+	return errors.Join(f.Chown(-1, s.group), f.Chmod(mode))
 }
