@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"strings"
 	"time"
 )
 
@@ -47,7 +48,9 @@ func (l *local) sweepAsUser(ctx context.Context, t Target) error {
 // runSweeper reports whether a sweeper that failed by itself shall run again.
 func (l *local) runSweeper(ctx context.Context, in []byte) (again bool, err error) {
 	cmd := exec.CommandContext(ctx, l.sweeper[0], l.sweeper[1:]...)
-	var out, said bytes.Buffer
+	// The sweeper's user can open its pipes too: hold them, or write without end.
+	var out, said tail
+	cmd.WaitDelay = time.Second
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &said
 	cmd.Env, cmd.Dir, cmd.SysProcAttr = []string{}, "/", attributes(l.user)
 	failed := error(ErrClosed)
@@ -66,11 +69,11 @@ func (l *local) runSweeper(ctx context.Context, in []byte) (again bool, err erro
 	}
 	if failed != nil {
 		again = !errors.Is(failed, ErrClosed) && ctx.Err() == nil
-		return again, fmt.Errorf("proc: the sweeper failed: %w %s", failed, bytes.TrimSpace(said.Bytes()))
+		return again, fmt.Errorf("proc: the sweeper failed: %w %s", failed, strings.TrimSpace(said.String()))
 	}
 	var f *fault
-	if err := json.Unmarshal(out.Bytes(), &f); err != nil {
-		return true, fmt.Errorf("proc: the sweeper said %q: %w", out.Bytes(), err)
+	if err := json.Unmarshal([]byte(out.String()), &f); err != nil {
+		return true, fmt.Errorf("proc: the sweeper said %q: %w", out.String(), err)
 	}
 	return false, f.error()
 }
