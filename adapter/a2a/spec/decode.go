@@ -15,7 +15,7 @@ func Decode(raw []byte, v any) error {
 		return ParseError("the body is not JSON")
 	}
 	if bytes.IndexByte(raw, '_') >= 0 {
-		raw = camelCase(raw)
+		raw = camelCase(raw, maxDepth)
 	}
 	err := json.Unmarshal(raw, v)
 	var wrong *json.UnmarshalTypeError
@@ -43,11 +43,15 @@ func jsonKind(kind string) string {
 // foreign are the members whose content is never looked into.
 var foreign = map[string]bool{"metadata": true, "data": true, "params": true, "header": true}
 
+// maxDepth is above how deep members of ours stand. Each level is a copy of all
+// below it: without a limit a small body of many levels takes all memory.
+const maxDepth = 8
+
 // camelCase renames the members of a JSON value from snake_case, but for what
 // belongs to somebody else.
-func camelCase(raw []byte) []byte {
+func camelCase(raw []byte, depth int) []byte {
 	switch t := bytes.TrimSpace(raw); {
-	case len(t) == 0:
+	case len(t) == 0 || depth == 0:
 		return raw
 	case t[0] == '[':
 		var list []json.RawMessage
@@ -55,7 +59,7 @@ func camelCase(raw []byte) []byte {
 			return raw
 		}
 		for i, v := range list {
-			list[i] = camelCase(v)
+			list[i] = camelCase(v, depth-1)
 		}
 		return encode(list, raw)
 	case t[0] != '{':
@@ -67,7 +71,7 @@ func camelCase(raw []byte) []byte {
 	}
 	for name, v := range object {
 		if !foreign[name] && bytes.IndexByte(v, '_') >= 0 {
-			object[name] = camelCase(v)
+			object[name] = camelCase(v, depth-1)
 		}
 	}
 	for name, v := range object {
