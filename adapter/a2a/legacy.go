@@ -49,6 +49,7 @@ func (s *Server) LegacyHandler() http.Handler {
 		case legacy == nil:
 			s.failREST(w, r, errPath)
 		case len(segs) == 0:
+			r.Body = http.MaxBytesReader(w, r.Body, s.opt.BodyLimit) // the SDK's handlers know no limit
 			legacy.RPC.ServeHTTP(w, r.WithContext(WithTenant(r.Context(), c.Tenant)))
 		default:
 			s.serveLegacyREST(w, r, c, segs)
@@ -67,6 +68,7 @@ func (s *Server) serveLegacyREST(w http.ResponseWriter, r *http.Request, c Call,
 	r2.URL = &url.URL{}
 	*r2.URL = *r.URL
 	r2.URL.Path, r2.URL.RawPath = "/"+strings.Join(segs, "/"), ""
+	r2.Body = http.MaxBytesReader(w, r.Body, s.opt.BodyLimit)
 	legacy.REST.ServeHTTP(w, r2)
 }
 
