@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"innerd/adapter/a2a"
 )
@@ -32,6 +33,7 @@ func ServeGRPC(l net.Listener, s *a2a.Server, owner func(authorization string) (
 	g := guard{owner, log}
 	srv := grpc.NewServer(
 		grpc.MaxRecvMsgSize(bodyLimit),
+		grpc.InTapHandle(g.tap),
 		grpc.UnaryInterceptor(g.unary), grpc.StreamInterceptor(g.stream),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}), // a peer that is gone ends its streams
@@ -80,10 +82,22 @@ func (g guard) admit(ctx context.Context) (context.Context, error) {
 	}
 	owner, ok := g.owner(auth)
 	if !ok {
-		return nil, status.Error(codes.Unauthenticated, "no key, or one that is not known here: send authorization: Bearer SECRET")
+		return nil, errNoKey
 	}
 	return context.WithValue(ctx, ownerKey{}, owner), nil
 }
+
+// tap refuses a call before its message is read: whoever has no key could fill
+// the memory with messages that never end.
+func (g guard) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	auth := append(info.Header.Get("authorization"), "")[0]
+	if _, ok := g.owner(auth); !ok {
+		return nil, errNoKey
+	}
+	return ctx, nil
+}
+
+var errNoKey = status.Error(codes.Unauthenticated, "no key, or one that is not known here: send authorization: Bearer SECRET")
 
 func (g guard) recovered(err *error) {
 	if v := recover(); v != nil {
