@@ -174,4 +174,5 @@ var notPublic = []netip.Prefix{
 	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001::/23"),
 	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
 	netip.MustParsePrefix("::/96"),
+	netip.MustParsePrefix("168.63.129.16/32"), // Azure's own service inside each of its machines
 }
