@@ -23,6 +23,7 @@ import (
 const (
 	maxAgents   = 1000 // of one owner
 	maxCard     = 1 << 20
+	maxTotal    = 16 << 20 // bytes of one owner's cards
 	fetchTime   = 10 * time.Second
 	redirects   = 3
 	cardPath    = "/.well-known/agent-card.json"
@@ -161,6 +162,15 @@ func (r *Registry) add(owner string, a Agent) error {
 	defer r.mu.Unlock()
 	if _, known := r.agents[owner][a.Name]; !known && len(r.agents[owner]) >= maxAgents {
 		return fmt.Errorf("%w: %d agents", ErrFull, maxAgents)
+	}
+	total := len(a.Card)
+	for name, have := range r.agents[owner] {
+		if name != a.Name {
+			total += len(have.Card)
+		}
+	}
+	if total > maxTotal {
+		return fmt.Errorf("%w: %d bytes of cards", ErrFull, maxTotal)
 	}
 	r.putLocked(owner, a)
 	return r.saveLocked()
