@@ -140,10 +140,7 @@ func (t *turn) hostCall(e *event) {
 		return
 	}
 	t.inTurn(d.ToolName, func() {
-		t.request(id, r, func(a events.Answer) {
-			answer(t.c.result(a))
-			t.nextInTurn(d.ToolName)
-		})
+		t.requestThen(id, r, func(a events.Answer) { answer(t.c.result(a)) }, func() { t.nextInTurn(d.ToolName) })
 	})
 }
 

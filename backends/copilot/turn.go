@@ -272,6 +272,11 @@ func (t *turn) finishLocked() {
 // with the request. id is copilot's, by which it may withdraw it; the answer
 // of a withdrawn one is nobody's.
 func (t *turn) request(id string, r events.Request, then func(events.Answer)) {
+	t.requestThen(id, r, then, func() {})
+}
+
+// requestThen is request; after is called in the end, also for a withdrawn one.
+func (t *turn) requestThen(id string, r events.Request, then func(events.Answer), after func()) {
 	ctx, cancel := context.WithCancel(t.ctx)
 	if id != "" {
 		t.cancels[id] = cancel
@@ -279,6 +284,7 @@ func (t *turn) request(id string, r events.Request, then func(events.Answer)) {
 	t.emitted++
 	pending := t.h.Request(ctx, r)
 	t.answers.Go(func() { // ends when the host answers, or ctx ends
+		defer after()
 		defer cancel()
 		a, _ := pending.Wait()
 		if ctx.Err() == nil {
