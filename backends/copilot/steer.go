@@ -65,7 +65,8 @@ func (t *turn) steerAnswered(x *input, raw json.RawMessage, err error) {
 	defer t.mu.Unlock()
 	if err != nil {
 		t.in.drop(x, err)
-		if t.quiet && !t.ended && t.in.settled() { // its end was put off for this
+		if (t.quiet || t.putOff) && !t.ended && t.in.settled() { // its end was put off for this
+			t.quiet = true
 			select {
 			case t.idle <- struct{}{}:
 			default:

@@ -26,6 +26,7 @@ type turn struct {
 	emitted int
 	ended   bool // nothing more is reported
 	quiet   bool // the model has stopped, and nothing that was put in waits
+	putOff  bool // the model has stopped, but something that was put in waits
 	gaveUp  *failure
 	limited bool           // the last model turn that is allowed was had
 	calls   int            // of that last turn, that have not ended
@@ -132,7 +133,7 @@ func (t *turn) control(e *event) bool {
 		}
 		return true
 	case evTurnStart:
-		t.quiet = false
+		t.quiet, t.putOff = false, false
 		t.tr.event(e)
 		t.turnStart()
 		return true
@@ -164,7 +165,7 @@ func (t *turn) taken(d *data) {
 	if d.Source != "" && d.Source != "user" {
 		return // copilot's own, of a schedule say
 	}
-	t.quiet = false
+	t.quiet, t.putOff = false, false
 	if x := t.in.take(d.MessageID); x != nil {
 		t.steered(x)
 	}
@@ -187,6 +188,7 @@ func (t *turn) stopped(aborted bool) {
 	case aborted && !t.halt.on():
 		return // by nobody we know; what follows decides
 	case !aborted && !t.in.settled():
+		t.putOff = true
 		return
 	}
 	t.quiet = true
