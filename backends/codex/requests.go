@@ -24,7 +24,7 @@ func (c *conversation) request(to *route, r *rpc.Request, q *request) bool {
 	}
 	switch r.Method {
 	case "item/tool/call":
-		c.toolCall(t, r, q)
+		c.toolCall(t, to, r, q)
 	case askCommand, askPatch:
 		if t == nil {
 			_ = r.Respond(decision{"decline"})
@@ -58,7 +58,7 @@ func (c *conversation) noted(what string) {
 }
 
 // toolCall asks the host to run one of its tools.
-func (c *conversation) toolCall(t *turn, r *rpc.Request, q *request) {
+func (c *conversation) toolCall(t *turn, to *route, r *rpc.Request, q *request) {
 	if t == nil {
 		_ = r.Respond(textAnswer("No run is active; the tool was not called.", false))
 		return
@@ -68,7 +68,9 @@ func (c *conversation) toolCall(t *turn, r *rpc.Request, q *request) {
 		t.respond(r, textAnswer("There is no such tool: "+q.Tool, false))
 		return
 	}
-	t.tr.next()
+	if to.agent == "" { // a sub-agent's says nothing of what the main one is saying
+		t.tr.next()
+	}
 	t.ask(events.Request{
 		Kind: events.KindTool, NativeID: q.CallID, Tool: tool.Name, Input: orObject(q.Arguments),
 	}, func(a events.Answer) { t.respond(r, answerOf(a)) })
@@ -81,7 +83,9 @@ func (t *turn) permission(to *route, r *rpc.Request, q *request) {
 		return
 	}
 	name, input, call := t.asked(to, r.Method, q)
-	t.tr.next()
+	if to.agent == "" {
+		t.tr.next()
+	}
 	t.ask(events.Request{Kind: events.KindPermission, NativeID: q.ItemID, Tool: name, Input: input}, func(a events.Answer) {
 		if a.Outcome == events.OutcomeAllowed {
 			t.mu.Lock()
