@@ -43,6 +43,7 @@ func (c *conversation) background(p *process, t *turn, wait bool, round int) <-c
 		if round == 1 {
 			t.locked(func() { t.emit(status(events.StateWaiting, "for what runs in the background: "+running[0].what())) })
 		}
+		t.alive() // copilot has said so: a long command is no stall
 		return time.After(taskPoll)
 	}
 	for _, x := range running {
