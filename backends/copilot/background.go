@@ -17,6 +17,7 @@ const (
 	taskPause = 100 * time.Millisecond // between ending it and looking again
 	taskPoll  = time.Second            // between looks at what is waited for
 	maxRounds = 20                     // looks at what does not end although it was told to
+	maxWaits  = 600                    // looks at what is waited for: ten minutes
 )
 
 // background looks at what still runs when the model has stopped: commands and
@@ -31,7 +32,7 @@ func (c *conversation) background(p *process, t *turn, wait bool, round int) <-c
 	}
 	running := c.tasks(p, "attached")
 	switch {
-	case len(running) == 0 || !wait && round > maxRounds:
+	case len(running) == 0 || !wait && round > maxRounds || round > maxWaits+maxRounds:
 		t.locked(func() {
 			if t.halt.on() || t.quiet && t.in.close() {
 				t.in.shut()
@@ -39,7 +40,7 @@ func (c *conversation) background(p *process, t *turn, wait bool, round int) <-c
 			}
 		})
 		return nil
-	case wait:
+	case wait && round <= maxWaits:
 		if round == 1 {
 			t.locked(func() { t.emit(status(events.StateWaiting, "for what runs in the background: "+running[0].what())) })
 		}
@@ -47,7 +48,7 @@ func (c *conversation) background(p *process, t *turn, wait bool, round int) <-c
 		return time.After(taskPoll)
 	}
 	for _, x := range running {
-		if round == 1 { // before its end, which may be the turn's
+		if round == 1 || round == maxWaits+1 { // before its end, which may be the turn's
 			t.locked(func() { t.emit(status(events.StateNotice, "background work is ended with the turn: "+x.what())) })
 		}
 		c.cancelTask(p, x)
