@@ -60,7 +60,7 @@ func (s *Server) GetPushConfig(ctx context.Context, c Call, req *spec.GetPushCon
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := s.push.Get(run.ID(), req.ID)
+	cfg, err := s.push.Get(c.Owner, run.ID(), req.ID)
 	if err != nil {
 		return nil, errorOf(err)
 	}
@@ -76,7 +76,7 @@ func (s *Server) ListPushConfigs(ctx context.Context, c Call, req *spec.ListPush
 	if err != nil {
 		return nil, err
 	}
-	return &spec.ListPushConfigsResponse{Configs: s.push.List(run.ID())}, nil
+	return &spec.ListPushConfigsResponse{Configs: s.push.List(c.Owner, run.ID())}, nil
 }
 
 // DeletePushConfig ends a configuration; one that is not there is none already.
@@ -88,7 +88,7 @@ func (s *Server) DeletePushConfig(ctx context.Context, c Call, req *spec.GetPush
 	if err != nil {
 		return err
 	}
-	return errorOf(s.push.Delete(run.ID(), req.ID))
+	return errorOf(s.push.Delete(c.Owner, run.ID(), req.ID))
 }
 
 // feed is the events of a task as its webhooks get them: the task itself

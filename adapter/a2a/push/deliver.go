@@ -22,7 +22,7 @@ func (s *Service) run(ctx context.Context, d *delivery) {
 	feed, err := s.source(ctx, d.Owner, d.Config.TaskID, d.After)
 	switch {
 	case errors.Is(err, ErrGone):
-		if err := s.Delete(d.Config.TaskID, d.Config.ID); err != nil {
+		if err := s.Delete(d.Owner, d.Config.TaskID, d.Config.ID); err != nil {
 			log.Warn("a push notification configuration was not removed", "error", err)
 		}
 		return

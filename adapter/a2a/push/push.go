@@ -229,7 +229,7 @@ func (s *Service) Create(owner string, c spec.PushConfig, after int64) (spec.Pus
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.configs[c.TaskID]
+	list := s.ofLocked(owner, c.TaskID)
 	i := indexOf(list, c.ID)
 	if i < 0 && len(list) >= maxConfigs {
 		return c, fmt.Errorf("%w: %d", ErrTooMany, maxConfigs)
@@ -250,6 +250,17 @@ func (s *Service) Create(owner string, c spec.PushConfig, after int64) (spec.Pus
 	return c, nil
 }
 
+// ofLocked is the configurations of an owner's task. Ids may be clients', and be
+// used again when their task is gone: what another owner left there goes too.
+func (s *Service) ofLocked(owner, taskID string) []*delivery {
+	list := s.configs[taskID]
+	if len(list) == 0 || list[0].Owner == owner {
+		return list
+	}
+	s.pruneLocked(func(_, id string) bool { return id != taskID })
+	return nil
+}
+
 func indexOf(list []*delivery, id string) int {
 	for i, d := range list {
 		if d.Config.ID == id {
@@ -260,33 +271,34 @@ func indexOf(list []*delivery, id string) int {
 }
 
 // Get gives a configuration. ErrNotFound.
-func (s *Service) Get(taskID, id string) (spec.PushConfig, error) {
+func (s *Service) Get(owner, taskID, id string) (spec.PushConfig, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := indexOf(s.configs[taskID], id); i >= 0 {
-		return s.configs[taskID][i].Config, nil
+	list := s.ofLocked(owner, taskID)
+	if i := indexOf(list, id); i >= 0 {
+		return list[i].Config, nil
 	}
 	return spec.PushConfig{}, ErrNotFound
 }
 
 // List gives the configurations of a task, oldest first.
-func (s *Service) List(taskID string) []spec.PushConfig {
+func (s *Service) List(owner, taskID string) []spec.PushConfig {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := []spec.PushConfig{}
-	for _, d := range s.configs[taskID] {
+	for _, d := range s.ofLocked(owner, taskID) {
 		out = append(out, d.Config)
 	}
 	return out
 }
 
 // Delete forgets a configuration; one that is not there is none already.
-func (s *Service) Delete(taskID, id string) error {
+func (s *Service) Delete(owner, taskID, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.configs[taskID]
 	i := indexOf(list, id)
-	if i < 0 {
+	if i < 0 || list[i].Owner != owner {
 		return nil
 	}
 	d := list[i]
