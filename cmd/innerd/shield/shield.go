@@ -54,10 +54,22 @@ func Err() error { return failure }
 
 // wanted reports whether a command line is of a command that runs agents.
 func wanted(args []string) bool {
+	name := command(args)
+	return name == "serve" || name == "run"
+}
+
+// closed reports whether it is one that keeps its keys, for the server that it
+// starts, or that works among agents: nobody else may look into it.
+func closed(args []string) bool {
+	name := command(args)
+	return name == "init" || name == "sweep-agents"
+}
+
+func command(args []string) string {
 	for _, a := range args[min(1, len(args)):] {
 		if !strings.HasPrefix(a, "-") {
-			return a == "serve" || a == "run"
+			return a
 		}
 	}
-	return false
+	return ""
 }

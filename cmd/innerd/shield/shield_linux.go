@@ -23,6 +23,7 @@ func init() {
 	case fd != "":
 		_ = os.Unsetenv(pipeEnv)
 		taken, failure = read(fd)
+	case closed(os.Args):
 	case !wanted(os.Args):
 		return
 	default:
