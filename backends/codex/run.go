@@ -298,9 +298,12 @@ func (c *conversation) Compact(ctx context.Context) error {
 	}
 	over := make(chan struct{})
 	c.mu.Lock()
-	c.compact, c.failed = over, nil
+	c.compact, c.failed, c.own = over, nil, ""
 	c.mu.Unlock()
 	if err := s.call(ctx, "thread/compact/start", threadRef{ThreadID: c.thread}, nil); err != nil {
+		if ctx.Err() != nil {
+			c.stopCompaction(s, over)
+		}
 		return canceledOr(ctx, c.refused(err))
 	}
 	select {
@@ -308,13 +311,10 @@ func (c *conversation) Compact(ctx context.Context) error {
 	case <-s.gone():
 		return c.refused(s.peer.Err())
 	case <-c.done:
+		c.stopCompaction(s, over)
 		return errClosed
 	case <-ctx.Done():
-		c.mu.Lock()
-		ref := threadRef{ThreadID: c.thread, TurnID: c.own}
-		c.compact = nil
-		c.mu.Unlock()
-		_, _ = s.peer.Go("turn/interrupt", ref, func(json.RawMessage, error) {})
+		c.stopCompaction(s, over)
 		return canceledOr(ctx, nil)
 	}
 	c.mu.Lock()
@@ -323,4 +323,29 @@ func (c *conversation) Compact(ctx context.Context) error {
 		return c.failed.classed()
 	}
 	return nil
+}
+
+// stopCompaction returns when the compaction is over, which codex stops only
+// after its beginning: the run that comes next must not begin in it.
+func (c *conversation) stopCompaction(s *server, over <-chan struct{}) {
+	limit := time.NewTimer(calmLimit)
+	defer limit.Stop()
+	for told := ""; ; {
+		c.mu.Lock()
+		own := c.own
+		c.mu.Unlock()
+		if own != told {
+			told = own
+			_, _ = s.peer.Go("turn/interrupt", threadRef{ThreadID: c.thread, TurnID: own}, func(json.RawMessage, error) {})
+		}
+		select {
+		case <-over:
+			return
+		case <-s.gone():
+			return
+		case <-limit.C:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
