@@ -132,11 +132,12 @@ func (s *Server) resume(run *runs.Run, c Call) (*Stream, error) {
 		return nil, err
 	}
 	st := &Stream{taskID: v.task.ID, contextID: v.task.ContextID}
-	if st.f, err = follow(run, v.t, c.After, nil); err != nil {
-		return nil, errorOf(err)
-	}
 	st.again = func() (*Stream, error) { return s.streamFrom(run, c.Ext, nil, false, run.Log().Last()) }
-	return st, nil
+	var gone *journal.GoneError
+	if st.f, err = follow(run, v.t, c.After, nil); errors.As(err, &gone) {
+		return st.again()
+	}
+	return st, errorOf(err)
 }
 
 // Next waits for the next event; io.EOF after the last.
