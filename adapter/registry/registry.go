@@ -86,6 +86,21 @@ func (r *Registry) Use(store Store) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.store = store
+	early := r.agents // registered while the server started
+	r.agents = map[string]map[string]Agent{}
+	defer func() {
+		for owner, agents := range early {
+			for _, a := range agents {
+				r.putLocked(owner, a)
+			}
+		}
+		if len(early) == 0 {
+			return
+		}
+		if err := r.saveLocked(); err != nil {
+			r.opt.Logger.Warn("the list of agents was not written", "error", err)
+		}
+	}()
 	raw, err := store.ReadFile(file)
 	if err != nil {
 		return // none yet
