@@ -66,7 +66,7 @@ func (t *translator) extended(data events.Data) {
 		t.hostTools = slices.DeleteFunc(t.hostTools, func(h extension.HostTool) bool { return h.ID == d.ToolCallID })
 		t.emit(extension.Event{Kind: extension.KindHostTool, HostTool: &extension.HostTool{ID: d.ToolCallID, Status: extension.HostToolResolved, Outcome: d.Outcome}})
 	case events.Plan:
-		p := extension.Plan{}
+		p := extension.Plan{Entries: []extension.PlanEntry{}} // a list, also an empty one
 		for _, e := range d.Entries {
 			p.Entries = append(p.Entries, extension.PlanEntry(e))
 		}
@@ -137,7 +137,7 @@ func (t *translator) toolComplete(d events.ToolComplete) {
 func (t *translator) permission(d events.PermissionRequest) *spec.Message {
 	var text strings.Builder
 	fmt.Fprintf(&text, "May the agent run %s?\n%s\nAnswer with one of:", d.Tool, clip(string(d.Input), 4000))
-	e := extension.Permission{RequestID: d.RequestID, Tool: d.Tool, Input: d.Input}
+	e := extension.Permission{RequestID: d.RequestID, Tool: d.Tool, Input: d.Input, Options: []extension.Option{}}
 	for _, o := range d.Options {
 		fmt.Fprintf(&text, " %s (%s)", o.ID, o.Label)
 		e.Options = append(e.Options, extension.Option(o))
