@@ -144,6 +144,7 @@ func (f *far) knows(id ID) bool {
 }
 
 func (f *far) reap(id ID) (Status, error) {
+	_ = f.starter.Wait(id) // until it has ended, end must be able to kill it
 	status, err := f.starter.Reap(id)
 	f.mu.Lock()
 	delete(f.procs, id)
