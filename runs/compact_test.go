@@ -179,3 +179,25 @@ func TestCompactFails(t *testing.T) {
 		}
 	})
 }
+
+// An agent that neither compacts nor closes holds nobody up for ever.
+func TestAgentThatDoesNotClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung := make(chan struct{})
+		b := compacting()
+		b.compact = func(context.Context) error { <-hung; return nil }
+		b.close = func() { <-hung }
+		w := playing(t, b)
+		defer close(hung)
+		w.run(by("played"), inContext("c"))
+		id := w.conversation("c").ID
+		begin := time.Now()
+		if _, err := w.m.CompactConversation(t.Context(), "me", id); err == nil {
+			t.Error("a compaction that hangs is no success")
+		}
+		if d := time.Since(begin); d > time.Hour {
+			t.Errorf("it took %v", d)
+		}
+		w.run(by("played"), inContext("c"))
+	})
+}

@@ -18,6 +18,7 @@ type played struct {
 	open  func(context.Context, backends.Config) error                                                 // nil: it opens
 	run   func(context.Context, backends.Input, backends.Host, *playedAgent) (backends.Outcome, error) // of every run
 
+	close   func() // nil: at once
 	steer   func(context.Context, []events.Part) error
 	compact func(context.Context) error
 
@@ -87,6 +88,9 @@ func (a *playedAgent) Done() <-chan struct{} { return a.done }
 func (a *playedAgent) die()                  { a.once.Do(func() { close(a.done) }) }
 
 func (a *playedAgent) Close(context.Context) error {
+	if a.b.close != nil {
+		a.b.close()
+	}
 	a.die()
 	return nil
 }

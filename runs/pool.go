@@ -72,11 +72,21 @@ func (m *Manager) dropAgent(c *conversation) {
 	}
 }
 
+// closeAgent returns when the agent is gone, or does not go.
 func (m *Manager) closeAgent(c *conversation, agent backends.Conversation) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), m.lim.Grace+giveUpAfter)
 	defer cancel()
-	if err := agent.Close(ctx); err != nil {
-		m.log.Warn("close an agent", "conversation", c.id, "error", err)
+	closed := make(chan error, 1)
+	go func() { closed <- agent.Close(ctx) }() // ends with the agent; one that hangs holds nobody up
+	hung := time.NewTimer(m.lim.Grace + 2*giveUpAfter)
+	defer hung.Stop()
+	select {
+	case err := <-closed:
+		if err != nil {
+			m.log.Warn("close an agent", "conversation", c.id, "error", err)
+		}
+	case <-hung.C:
+		m.log.Error("an agent does not close; it is left alone", "conversation", c.id, "backend", c.backend.Name())
 	}
 }
 
