@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -74,11 +73,10 @@ func note(p events.Part, where string) userInput {
 func (c *conversation) image(i int, p events.Part) (userInput, error) {
 	data := p.Data
 	if p.Path != "" {
-		info, err := os.Stat(p.Path)
-		if err != nil || !info.Mode().IsRegular() || info.Size() > maxImage || !visible(p.MimeType) {
+		if !visible(p.MimeType) {
 			return note(p, p.Path), nil
 		}
-		raw, err := os.ReadFile(p.Path)
+		raw, err := c.b.o.Children.ReadFile(p.Path, maxImage)
 		if err != nil {
 			return note(p, p.Path), nil
 		}

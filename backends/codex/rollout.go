@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 )
@@ -76,7 +75,7 @@ type fsContent struct {
 
 // readFile reads a file of codex's.
 func (s *server) readFile(ctx context.Context, path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
+	data, err := s.b.o.Children.ReadFile(path, 0)
 	if !errors.Is(err, fs.ErrPermission) {
 		return data, err
 	}

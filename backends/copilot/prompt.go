@@ -3,7 +3,6 @@ package copilot
 import (
 	"encoding/base64"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -82,12 +81,11 @@ func note(part events.Part, where string) string {
 func (c *conversation) image(p *prompt, i int, part events.Part) error {
 	data := part.Data
 	if part.Path != "" {
-		info, err := os.Stat(part.Path)
-		if err != nil || !info.Mode().IsRegular() || info.Size() > maxImage || !visible(part.MimeType) {
+		if !visible(part.MimeType) {
 			p.add(note(part, part.Path))
 			return nil
 		}
-		raw, err := os.ReadFile(part.Path)
+		raw, err := c.b.o.Children.ReadFile(part.Path, maxImage)
 		if err != nil {
 			p.add(note(part, part.Path))
 			return nil

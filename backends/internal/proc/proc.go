@@ -49,6 +49,7 @@ type Supervisor struct {
 	inherit []string
 	env     map[string]string
 	group   int
+	state   string
 	log     *slog.Logger
 
 	mu       sync.Mutex
@@ -59,7 +60,7 @@ type Supervisor struct {
 
 // New makes a Supervisor. It starts nothing.
 func New(o Options) *Supervisor {
-	s := &Supervisor{id: o.ServerID, starter: o.Starter, inherit: o.Inherit, env: o.Env, group: o.Group, log: o.Logger, children: map[*Child]struct{}{}}
+	s := &Supervisor{id: o.ServerID, starter: o.Starter, inherit: o.Inherit, env: o.Env, group: o.Group, state: o.StateDir, log: o.Logger, children: map[*Child]struct{}{}}
 	if s.id == "" {
 		s.id = ulid.Make().String()
 	}
