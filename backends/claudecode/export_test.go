@@ -96,4 +96,7 @@ func (b *Backend) SetStopLimit(d time.Duration) { b.stopLimit = d }
 func NewUUID() string { return newUUID() }
 
 // Image makes the block of an image, as the model gets it.
-func Image(p events.Part) (any, error) { return new(conversation).image(1, p) }
+func Image(p events.Part) (any, error) {
+	c := &conversation{b: &Backend{o: Options{Children: backends.NewChildren(backends.ChildrenOptions{})}}}
+	return c.image(1, p)
+}

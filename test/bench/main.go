@@ -32,6 +32,7 @@ var figures = []figure{
 	{"flood-16", flood(16, 300_000, 0.8)},
 	{"flood-128", flood(128, 60_000, 0.8)},
 	{"flood-1000", flood(1000, 12_000, 0.8)},
+	{"library", (*bench).library},
 	{"latency", (*bench).latency},
 	{"first", (*bench).first},
 	{"start", (*bench).start},

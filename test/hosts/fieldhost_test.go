@@ -37,6 +37,12 @@ func TestFieldHostWithCodex(t *testing.T) {
 	playAll(t, codex(t, stub), 4)
 }
 
+func TestFieldHostWithCopilot(t *testing.T) {
+	stub := modelstub.New()
+	t.Cleanup(stub.Close)
+	playAll(t, copilot(t, stub), 4)
+}
+
 func playAll(t *testing.T, r rig, atOnce int) {
 	t.Parallel()
 	python(t)

@@ -3,6 +3,7 @@
 package hosts_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"innerd/test/agents"
 	"innerd/test/claudescript"
 	"innerd/test/codexscript"
+	"innerd/test/copilotscript"
 	"innerd/test/modelstub"
 	"innerd/test/server"
 )
@@ -53,22 +55,21 @@ func (simulateSeat) asked(context.Context) error { return nil }
 
 // modelSeat has a scenario of its own on the model server.
 type modelSeat struct {
-	t      testing.TB
-	s      *server.Server
-	sc     *modelstub.Scenario
-	script func(testing.TB, []backendtest.Step, func() error) func(modelstub.Request) modelstub.Turn
-	base   string
-	model  string
-	before int // requests before the last arrange
+	t        testing.TB
+	s        *server.Server
+	sc       *modelstub.Scenario
+	script   func(testing.TB, []backendtest.Step, func() error) func(modelstub.Request) modelstub.Turn
+	key      string // "": the scenario's own
+	base     string
+	model    string
+	provider string
+	before   int // requests before the last arrange
 }
 
 func (p *modelSeat) arrange(steps []backendtest.Step) map[string]any {
 	p.before = p.sc.Count()
 	p.sc.Func(p.script(p.t, steps, p.s.KillAgents))
-	c := map[string]any{"api_key": p.sc.Key(), "base_url": p.base}
-	if p.model != "" {
-		c["model"] = p.model
-	}
+	c := map[string]any{"api_key": cmp.Or(p.key, p.sc.Key()), "base_url": p.base, "model": p.model, "provider": p.provider}
 	return map[string]any{"credentials": c}
 }
 
@@ -100,6 +101,28 @@ func codex(t testing.TB, stub *modelstub.Server) rig {
 			sc := stub.Scenario()
 			return &modelSeat{t: t, s: s, sc: sc, base: sc.V1(), model: codexscript.Model, script: func(t testing.TB, steps []backendtest.Step, kill func() error) func(modelstub.Request) modelstub.Turn {
 				return codexscript.New(t, steps, kill).Next
+			}}
+		},
+	}
+}
+
+// copilotKey is the key of every conversation: those that have it in common
+// share a process. The model server tells them apart by their addresses.
+const copilotKey = "sk-dummy-of-all"
+
+func copilot(t testing.TB, stub *modelstub.Server) rig {
+	return rig{
+		backend: "copilot", large: true,
+		env:   []string{"INNERD_COPILOT_PATH=" + agents.Copilot(t).Path},
+		lacks: map[backendtest.Need]string{backendtest.NeedLines: noLines},
+		skip: map[string]string{
+			"error-internal": "no failure of a provider is the server's own: a 500 is worth another try, so it is overloaded",
+		},
+		seat: func(t testing.TB, s *server.Server) seat {
+			sc := stub.Scenario()
+			sc.Accept(copilotKey)
+			return &modelSeat{t: t, s: s, sc: sc, key: copilotKey, base: sc.V1(), model: copilotscript.Model, provider: "openai", script: func(t testing.TB, steps []backendtest.Step, kill func() error) func(modelstub.Request) modelstub.Turn {
+				return copilotscript.New(t, steps, kill).Next
 			}}
 		},
 	}
