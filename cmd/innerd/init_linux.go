@@ -147,6 +147,9 @@ func (a *app) dirs(o *entrypoint.Options, env *environ, agent account) {
 		{Path: filepath.Join(home, "home"), Owner: o.Agents, Mode: 0o750},
 	}
 	workspace := orText(a.getenv("INNERD_WORKSPACE"), orText(a.getenv("WORKSPACE_DIR"), "/workspace"))
+	if real, err := filepath.EvalSymlinks(workspace); err == nil {
+		workspace = real
+	}
 	info, err := os.Stat(workspace)
 	if err != nil {
 		o.Dirs = append(o.Dirs, entrypoint.Dir{Path: workspace, Owner: o.Agents, Mode: 0o755})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,9 +34,17 @@ func (d Dir) prepare() error {
 
 var errNotTheirs = errors.New("the directory is another user's")
 
-// asOwner makes it, or sets its mode.
+// asOwner makes it, or sets its mode. What else stands there is moved aside:
+// an owner, or what an agent runs, shall not keep a container from its start.
 func (d Dir) asOwner() error {
-	if err := os.Mkdir(d.Path, d.mode().Perm()); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := os.Mkdir(d.Path, d.mode().Perm())
+	if info, lerr := os.Lstat(d.Path); errors.Is(err, fs.ErrExist) && lerr == nil && !info.IsDir() {
+		if err := os.Rename(d.Path, fmt.Sprintf("%s.aside-%d", d.Path, time.Now().UnixNano())); err != nil {
+			return err
+		}
+		err = os.Mkdir(d.Path, d.mode().Perm())
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	info, st, err := look(d.Path)

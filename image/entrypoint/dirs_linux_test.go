@@ -1,6 +1,7 @@
 package entrypoint
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -44,11 +45,26 @@ func TestPrepare(t *testing.T) {
 			}
 		}
 	}
+	// In the agents' own place a link is moved aside; it gives nothing away.
 	link := filepath.Join(root, "a", "home", "link")
-	if err := os.Symlink("/etc", link); err != nil {
+	target := filepath.Join(root, "target")
+	if err := errors.Join(os.Mkdir(target, 0o700), os.Symlink(target, link)); err != nil {
 		t.Fatal(err)
 	}
-	if err := (Dir{Path: link, Owner: agent, Mode: 0o700}).prepare(); err == nil {
-		t.Error("what a link names was given away")
+	if err := (Dir{Path: link, Owner: agent, Mode: 0o700}).prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != agent.UID {
+		t.Errorf("%v %v", info, err)
+	}
+	if info, err := os.Stat(target); err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Errorf("what the link named is %v %v", info, err)
+	}
+	// Where the owner may do nothing, it is refused.
+	if err := os.Symlink("/etc", filepath.Join(root, "roots")); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Dir{Path: filepath.Join(root, "roots"), Owner: agent, Mode: 0o700}).prepare(); err == nil {
+		t.Error("what a link of root's names was given away")
 	}
 }
