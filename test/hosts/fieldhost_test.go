@@ -50,7 +50,7 @@ func playAll(t *testing.T, r rig, atOnce int) {
 	shared.Start()
 	places := make(chan struct{}, atOnce) // the cases of one backend at once: an agent is large
 	var together []backendtest.Case
-	for _, c := range backendtest.Cases() {
+	for _, c := range longestFirst() {
 		if r.large && r.impossible(c) == "" && goesOn(c) {
 			together = append(together, c)
 			continue
@@ -85,6 +85,20 @@ func playAll(t *testing.T, r rig, atOnce int) {
 			inOne(t, shared.For(t), r, together)
 		})
 	}
+}
+
+// longestFirst are the cases with those first whose failure an agent waits long
+// for, idly, before it asks again: the others go on beside them.
+func longestFirst() []backendtest.Case {
+	cases := backendtest.Cases()
+	rank := func(c backendtest.Case) int {
+		if c.Uses(func(s backendtest.Step) bool { return s.Error != nil && s.Error.Type == events.ErrRateLimit }) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(cases, func(a, b backendtest.Case) int { return rank(a) - rank(b) })
+	return cases
 }
 
 // inOne plays cases as turns of one conversation, so that they need no agent
