@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,10 +50,14 @@ func playAll(t *testing.T, r rig, atOnce int) {
 	shared := r.server(t)
 	shared.Start()
 	places := make(chan struct{}, atOnce) // the cases of one backend at once: an agent is large
-	var together []backendtest.Case
-	for _, c := range longestFirst() {
+	var together, idle []backendtest.Case
+	for _, c := range backendtest.Cases() {
 		if r.large && r.impossible(c) == "" && goesOn(c) {
 			together = append(together, c)
+			continue
+		}
+		if r.large && r.impossible(c) == "" && waits(c) {
+			idle = append(idle, c)
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
@@ -82,28 +87,22 @@ func playAll(t *testing.T, r rig, atOnce int) {
 			t.Parallel()
 			places <- struct{}{}
 			defer func() { <-places }()
-			inOne(t, shared.For(t), r, together)
+			inOne(t, shared.For(t), r, together, idle)
 		})
 	}
 }
 
-// longestFirst are the cases with those first whose failure an agent waits long
-// for, idly, before it asks again: the others go on beside them.
-func longestFirst() []backendtest.Case {
-	cases := backendtest.Cases()
-	rank := func(c backendtest.Case) int {
-		if c.Uses(func(s backendtest.Step) bool { return s.Error != nil && s.Error.Type == events.ErrRateLimit }) {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(cases, func(a, b backendtest.Case) int { return rank(a) - rank(b) })
-	return cases
-}
-
 // inOne plays cases as turns of one conversation, so that they need no agent
-// of their own: one takes a second to start.
-func inOne(t *testing.T, s *server.Server, r rig, cases []backendtest.Case) {
+// of their own: one takes a second to start. Those that are idle for most of
+// their time have conversations of their own beside it.
+func inOne(t *testing.T, s *server.Server, r rig, cases, idle []backendtest.Case) {
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	for _, c := range idle {
+		beside.Go(func() { // ends with its turns
+			t.Run(c.Name, func(t *testing.T) { newTalk(t, s.For(t), r, c.Name).play(c.Turns) })
+		})
+	}
 	k := newTalk(t, s, r, "one")
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
@@ -112,6 +111,12 @@ func inOne(t *testing.T, s *server.Server, r rig, cases []backendtest.Case) {
 			k.play(c.Turns)
 		})
 	}
+}
+
+// waits reports whether a case is of a limit: an agent waits long before it
+// asks again.
+func waits(c backendtest.Case) bool {
+	return len(c.Beside) == 0 && !alone(c) && c.Uses(func(s backendtest.Step) bool { return s.Error != nil && s.Error.Type == events.ErrRateLimit })
 }
 
 // goesOn reports whether a case can be a turn of any conversation.
