@@ -42,11 +42,32 @@ func ParseKeys(list string) []Key { return parseKeys(strings.Split(list, ","), t
 // ParseSecrets reads a comma list of secrets, in which a colon means nothing.
 func ParseSecrets(list string) []Key { return parseKeys(strings.Split(list, ","), false) }
 
+// CheckKey says what is wrong with an entry of a list of keys, if anything is:
+// a name whose secret is empty, as a template with an empty variable makes it,
+// would be a key that anybody can guess; and no header can carry a secret with
+// spaces or control characters in it.
+func CheckKey(entry string) error {
+	entry = strings.TrimSpace(entry)
+	name, secret, named := strings.Cut(entry, ":")
+	switch {
+	case named && strings.TrimSpace(secret) == "" && ownerName.MatchString(name):
+		return fmt.Errorf("the secret of the key %q is empty", name)
+	case strings.ContainsFunc(entry, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return fmt.Errorf("a key has a space or a control character in it")
+	}
+	return nil
+}
+
 // ReadKeyFile reads secrets and name:secret, one a line.
 func ReadKeyFile(path string) ([]Key, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if err := CheckKey(line); err != nil {
+			return nil, fmt.Errorf("key file %s: %w", path, err)
+		}
 	}
 	return parseKeys(strings.Split(string(data), "\n"), true), nil
 }

@@ -328,8 +328,9 @@ func (r *Registry) Route(owner, prompt string, tags []string) (Agent, error) {
 		return Agent{}, ErrNone
 	}
 	best, bestTags, bestWords := list[0], -1, -1
+	said := wordsOf(prompt)
 	for _, a := range list {
-		t, w := a.score(prompt, tags)
+		t, w := a.score(said, tags)
 		if t > bestTags || t == bestTags && w > bestWords {
 			best, bestTags, bestWords = a, t, w
 		}
@@ -337,7 +338,22 @@ func (r *Registry) Route(owner, prompt string, tags []string) (Agent, error) {
 	return best, nil
 }
 
-func (a Agent) score(prompt string, tags []string) (byTags, byWords int) {
+// maxPrompt is how much of a prompt is looked at, in bytes: what it is about
+// stands at its beginning.
+const maxPrompt = 64 << 10
+
+// wordsOf are the words of a prompt that say something, each once.
+func wordsOf(prompt string) map[string]bool {
+	said := map[string]bool{}
+	for _, w := range words(strings.ToLower(prompt[:min(len(prompt), maxPrompt)])) {
+		if len(w) > 2 {
+			said[w] = true
+		}
+	}
+	return said
+}
+
+func (a Agent) score(said map[string]bool, tags []string) (byTags, byWords int) {
 	for _, want := range tags {
 		for _, have := range a.tags {
 			if strings.EqualFold(strings.TrimSpace(want), have) {
@@ -346,14 +362,10 @@ func (a Agent) score(prompt string, tags []string) (byTags, byWords int) {
 			}
 		}
 	}
-	known := map[string]bool{}
+	counted := map[string]bool{}
 	for _, w := range words(a.text) {
-		known[w] = true
-	}
-	seen := map[string]bool{}
-	for _, w := range words(strings.ToLower(prompt)) {
-		if len(w) > 2 && known[w] && !seen[w] {
-			seen[w] = true
+		if said[w] && !counted[w] {
+			counted[w] = true
 			byWords++
 		}
 	}

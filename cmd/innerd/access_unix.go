@@ -51,6 +51,11 @@ func (a *app) access(set *resolved, stateDir string) (*access, error) {
 }
 
 func (a *app) keys(set *resolved) ([]adapter.Key, error) {
+	for entry := range strings.SplitSeq(a.getenv("INNERD_API_KEYS"), ",") {
+		if err := adapter.CheckKey(entry); err != nil {
+			return nil, fmt.Errorf("INNERD_API_KEYS: %w", err)
+		}
+	}
 	keys := append(adapter.ParseKeys(a.getenv("INNERD_API_KEYS")), adapter.ParseSecrets(a.getenv("II_AGENT_A2A_API_KEYS"))...)
 	if path := set.str("api-key-file"); path != "" {
 		more, err := adapter.ReadKeyFile(path)

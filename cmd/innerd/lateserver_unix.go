@@ -57,7 +57,7 @@ func (s *server) lateSettings(ctx context.Context) error {
 			return fmt.Errorf("ask process 1 for the configuration: %w", err)
 		}
 		if len(bytes.TrimSpace(kept)) > 0 {
-			cfg, err := parseLate(kept)
+			cfg, err := keptLate(kept)
 			if err != nil {
 				return fmt.Errorf("the configuration that process 1 kept: %w", err)
 			}
@@ -130,10 +130,6 @@ func (s *server) configure(c *lateConfig) error {
 	s.cfg.agentEnv = c.Env
 	s.front.late.Store(true)
 	if c.Workspace != "" {
-		info, err := os.Stat(c.Workspace)
-		if err != nil || !info.IsDir() {
-			s.log.Warn("the workspace is not a directory", "workspace", c.Workspace)
-		}
 		s.cfg.set.text["workspace"] = c.Workspace
 	}
 	return nil

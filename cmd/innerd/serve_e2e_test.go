@@ -284,6 +284,18 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
+// A template with an empty variable makes no key that anybody can guess.
+func TestServeRefusesEmptySecrets(t *testing.T) {
+	h := newHome(t)
+	file := filepath.Join(h.dir, "keys")
+	if err := os.WriteFile(file, []byte("ci:good\nhost:\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.run("serve", "--listen", "127.0.0.1:0", "--api-key-file", file).want(t, 2, `secret of the key "host" is empty`)
+	h.env = append(h.env, "INNERD_API_KEYS=ci:good,host:")
+	h.run("serve", "--listen", "127.0.0.1:0").want(t, 2, `secret of the key "host" is empty`)
+}
+
 func TestDoctor(t *testing.T) {
 	s := newHome(t).serve()
 	r := s.run("doctor", "--claude-code-path", "/none", "--listen", strings.TrimPrefix(s.url, "http://"))
