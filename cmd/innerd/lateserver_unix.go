@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"innerd/adapter"
+	"innerd/image/entrypoint"
 )
 
 // awaits says whether this server waits for its configuration, and the key
@@ -43,7 +44,7 @@ func (a *app) awaits(set *resolved) (key string, wait bool, err error) {
 // took another's place gets it from process 1, and does not wait.
 func (s *server) lateSettings(ctx context.Context) error {
 	key, wait, err := s.app.awaits(s.cfg.set)
-	conn, connErr := inherited(lateVar)
+	conn, connErr := inherited(entrypoint.LateVar)
 	if err = errors.Join(err, connErr); err != nil || !wait {
 		if conn != nil {
 			_ = conn.Close()

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"innerd/backends"
+	"innerd/image/entrypoint"
 )
 
 // inherited takes the connection whose descriptor a variable names; nil where
@@ -39,13 +40,6 @@ func inherited(name string) (*net.UnixConn, error) {
 	return unix, nil
 }
 
-// The variables that the entrypoint of a container image gives its server.
-const (
-	starterVar    = "INNERD_STARTER_FD"
-	lateVar       = "INNERD_LATE_FD"
-	agentGroupVar = "INNERD_AGENT_GROUP"
-)
-
 // apart is how agents are started as another user than this one: by process 1,
 // which kept the right to. The zero value starts them here.
 type apart struct {
@@ -54,14 +48,14 @@ type apart struct {
 }
 
 func startsApart() (apart, error) {
-	conn, err := inherited(starterVar)
+	conn, err := inherited(entrypoint.StarterVar)
 	if conn == nil || err != nil {
 		return apart{}, err
 	}
-	group, err := strconv.Atoi(os.Getenv(agentGroupVar))
-	_ = os.Unsetenv(agentGroupVar)
+	group, err := strconv.Atoi(os.Getenv(entrypoint.AgentGroupVar))
+	_ = os.Unsetenv(entrypoint.AgentGroupVar)
 	if err != nil {
-		return apart{}, errors.Join(fmt.Errorf("%s is not for users", agentGroupVar), conn.Close())
+		return apart{}, errors.Join(fmt.Errorf("%s is not for users", entrypoint.AgentGroupVar), conn.Close())
 	}
 	return apart{starter: backends.RemoteStarter(conn), group: group}, nil
 }
