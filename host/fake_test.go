@@ -5,9 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -157,6 +159,33 @@ func (f *fake) waitFor(cond func() bool) {
 	}
 }
 
+// seen is what a fake was asked so far. Tests look at it, never at the fake's
+// own fields: a request that its client gave up may still be served.
+type seen struct {
+	posts, streams int
+	request        api.Request
+	cancels        []string
+	results        map[string][]api.ToolResult
+	answers        map[string][]api.Answer
+	ended          bool
+}
+
+func (f *fake) seen() seen {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := seen{
+		posts: f.posts, streams: f.streams, request: f.request, cancels: slices.Clone(f.cancels), ended: f.ended,
+		results: maps.Clone(f.results), answers: maps.Clone(f.answers),
+	}
+	for id, r := range s.results {
+		s.results[id] = slices.Clone(r)
+	}
+	for id, a := range s.answers {
+		s.answers[id] = slices.Clone(a)
+	}
+	return s
+}
+
 func (f *fake) wake() {
 	close(f.grown)
 	f.grown = make(chan struct{})
@@ -178,7 +207,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.toolResult(w, r)
 	case strings.Contains(p, "/requests/"):
 		var a api.Answer
-		_ = json.NewDecoder(r.Body).Decode(&a)
+		if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
+			writeJSON(w, 400, api.Error{Detail: err.Error(), ErrorType: "invalid_request"})
+			return
+		}
 		f.mu.Lock()
 		id := p[strings.LastIndex(p, "/")+1:]
 		f.answers[id] = append(f.answers[id], a)
@@ -299,7 +331,10 @@ func (f *fake) cancel(w http.ResponseWriter, r *http.Request) {
 
 func (f *fake) toolResult(w http.ResponseWriter, r *http.Request) {
 	var res api.ToolResult
-	_ = json.NewDecoder(r.Body).Decode(&res)
+	if err := json.NewDecoder(r.Body).Decode(&res); err != nil { // cut on its way here
+		writeJSON(w, 400, api.Error{Detail: err.Error(), ErrorType: "invalid_request"})
+		return
+	}
 	id := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/tools/"), "/result")
 	f.mu.Lock()
 	f.results[id] = append(f.results[id], res)

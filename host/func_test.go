@@ -200,11 +200,11 @@ func TestAliasesAndSensitiveTools(t *testing.T) {
 	secret := host.Tool("secret", "tells", said("told"))
 	secret.Sensitive = true
 	collect(t, f.client().Stream(t.Context(), withTools(secret, shell)))
-	if n := f.request.Metadata.Tools; len(n) != 1 || n[0].Name != "shell" {
+	if n := f.seen().request.Metadata.Tools; len(n) != 1 || n[0].Name != "shell" {
 		t.Errorf("offered %+v", n)
 	}
 	for name, want := range map[string]string{"shell": "ran", "Bash": "ran", "secret": "ran", "nothing": `there is no tool "nothing"`} {
-		if r := f.results[name]; len(r) != 1 || r[0].Result != want || r[0].IsError != (name == "nothing") {
+		if r := f.seen().results[name]; len(r) != 1 || r[0].Result != want || r[0].IsError != (name == "nothing") {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -228,7 +228,7 @@ func TestBadTools(t *testing.T) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
-	if f.posts != 0 {
-		t.Errorf("%d runs were started", f.posts)
+	if f.seen().posts != 0 {
+		t.Errorf("%d runs were started", f.seen().posts)
 	}
 }

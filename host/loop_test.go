@@ -293,8 +293,8 @@ func TestLoopLeftCancels(t *testing.T) {
 	for range l.Respond(t.Context(), host.Prompt("c", "x")) {
 		break
 	}
-	if len(f.cancels) != 1 || !f.ended {
-		t.Fatalf("%d cancels, ended %v", len(f.cancels), f.ended)
+	if len(f.seen().cancels) != 1 || !f.seen().ended {
+		t.Fatalf("%d cancels, ended %v", len(f.seen().cancels), f.seen().ended)
 	}
 	if release, err := l.Lock(t.Context(), "c"); err != nil {
 		t.Error(err)

@@ -83,7 +83,7 @@ func TestPauses(t *testing.T) {
 					t.Errorf("answered twice: %v", err)
 				}
 			})
-			if r := f.results["tc_1"]; len(r) != 1 || r[0].Result != c.want || r[0].IsError != c.bad {
+			if r := f.seen().results["tc_1"]; len(r) != 1 || r[0].Result != c.want || r[0].IsError != c.bad {
 				t.Errorf("%+v", r)
 			}
 			at := slices.IndexFunc(all, func(e events.Event) bool { return e.Type() == host.TypePause })
@@ -107,7 +107,7 @@ func TestInputIsTakenOutOfTheSchema(t *testing.T) {
 		}
 	})
 	want := `{"type":"object","required":["item"],"properties":{"item":{"type":"string"}}}`
-	if got := f.request.Metadata.Tools[0].Parameters; !equalJSON(asAny(t, want), asAny(t, string(got))) {
+	if got := f.seen().request.Metadata.Tools[0].Parameters; !equalJSON(asAny(t, want), asAny(t, string(got))) {
 		t.Errorf("offered %s", got)
 	}
 }
@@ -140,7 +140,7 @@ func TestPauseEndsWithItsCall(t *testing.T) {
 			<-p.Done()
 		}
 	}
-	if err := p.Confirm(); !errors.Is(err, host.ErrPauseOver) || len(f.results) != 0 {
-		t.Errorf("%v, results %v", err, f.results)
+	if err := p.Confirm(); !errors.Is(err, host.ErrPauseOver) || len(f.seen().results) != 0 {
+		t.Errorf("%v, results %v", err, f.seen().results)
 	}
 }

@@ -172,7 +172,7 @@ func TestStreamCutAHundredTimes(t *testing.T) {
 		if got.State != events.Completed || got.Shown != text.String() || got.Text() != text.String() || runs != 1 || len(got.Calls) != 1 {
 			rt.Fatalf("%s, %d bytes of %d, the tool ran %d times", got.State, len(got.Shown), text.Len(), runs)
 		}
-		for _, r := range f.results["tc_1"] {
+		for _, r := range f.seen().results["tc_1"] {
 			if r.Result != "r" {
 				rt.Fatalf("%+v", r)
 			}

@@ -30,8 +30,8 @@ func checkHello(t *testing.T, got []events.Event) {
 func TestStream(t *testing.T) {
 	f := newFake(t, hello)
 	checkHello(t, collect(t, f.client().Stream(t.Context(), prompt())))
-	if f.streams != 1 || len(f.cancels) != 0 {
-		t.Fatalf("%d connections, %d cancels", f.streams, len(f.cancels))
+	if f.seen().streams != 1 || len(f.seen().cancels) != 0 {
+		t.Fatalf("%d connections, %d cancels", f.seen().streams, len(f.seen().cancels))
 	}
 }
 
@@ -98,8 +98,8 @@ func TestStreamGivesUp(t *testing.T) {
 	if !errors.As(err, &e) || e.ErrorType != host.TypeBroken || !strings.Contains(e.Detail, "given up") {
 		t.Fatalf("%v", err)
 	}
-	if len(f.cancels) != 1 {
-		t.Fatalf("a run that nobody follows was canceled %d times", len(f.cancels))
+	if len(f.seen().cancels) != 1 {
+		t.Fatalf("a run that nobody follows was canceled %d times", len(f.seen().cancels))
 	}
 }
 
@@ -135,7 +135,7 @@ func TestStreamRefused(t *testing.T) {
 		if !errors.As(err, &e) || e.Status != status || e.Detail != "as planned" || e.ErrorType != "internal" {
 			t.Errorf("%d: %v", status, err)
 		}
-		if len(f.cancels) != 0 {
+		if len(f.seen().cancels) != 0 {
 			t.Errorf("%d: a run that was not taken was canceled", status)
 		}
 	}
@@ -154,8 +154,8 @@ func TestStreamLeftCancels(t *testing.T) {
 			want = 0
 			close(f.canceled)
 		}
-		if len(f.cancels) != want {
-			t.Errorf("detach %v: %d cancels", detach, len(f.cancels))
+		if len(f.seen().cancels) != want {
+			t.Errorf("detach %v: %d cancels", detach, len(f.seen().cancels))
 		}
 	}
 }
@@ -170,8 +170,8 @@ func TestStreamContextEnds(t *testing.T) {
 		last = err
 		cancel(cause)
 	}
-	if !errors.Is(last, cause) || len(f.cancels) != 1 {
-		t.Fatalf("%v, %d cancels", last, len(f.cancels))
+	if !errors.Is(last, cause) || len(f.seen().cancels) != 1 {
+		t.Fatalf("%v, %d cancels", last, len(f.seen().cancels))
 	}
 }
 
@@ -278,8 +278,8 @@ func TestStreamLost(t *testing.T) {
 		if err := lastError(t, f.client().Stream(t.Context(), prompt())); !errors.As(err, &e) || e.Status != status || e.Latest != latest {
 			t.Errorf("%d: %v", status, err)
 		}
-		if f.posts != 1 || len(f.cancels) != 1 {
-			t.Errorf("%d: %d posts, %d cancels", status, f.posts, len(f.cancels))
+		if f.seen().posts != 1 || len(f.seen().cancels) != 1 {
+			t.Errorf("%d: %d posts, %d cancels", status, f.seen().posts, len(f.seen().cancels))
 		}
 	}
 }
@@ -293,8 +293,8 @@ func TestStreamDeadline(t *testing.T) {
 	if err := lastError(t, c.Stream(t.Context(), prompt())); !errors.As(err, &e) || e.ErrorType != events.ErrTimeout {
 		t.Errorf("%v", err)
 	}
-	if len(f.cancels) != 1 {
-		t.Errorf("%d cancels", len(f.cancels))
+	if len(f.seen().cancels) != 1 {
+		t.Errorf("%d cancels", len(f.seen().cancels))
 	}
 }
 
@@ -320,7 +320,7 @@ func TestQuestionAskedAgain(t *testing.T) {
 		return json.Marshal(strings.Repeat("red", len(refused)*len(refused)))
 	}
 	collect(t, f.client().Stream(t.Context(), req))
-	if len(refused) < 2 || refused[0] != "" || !strings.Contains(refused[1], "too short") || len(f.answers["q1"]) != 1 {
-		t.Errorf("%q, answers %v", refused, f.answers)
+	if len(refused) < 2 || refused[0] != "" || !strings.Contains(refused[1], "too short") || len(f.seen().answers["q1"]) != 1 {
+		t.Errorf("%q, answers %v", refused, f.seen().answers)
 	}
 }

@@ -56,10 +56,10 @@ func TestTool(t *testing.T) {
 	if textOf(got) != `got {"n":1}` {
 		t.Fatalf("%q", textOf(got))
 	}
-	if r := f.results["tc_1"]; len(r) != 1 || string(r[0].Metadata) != `{"k":1}` {
+	if r := f.seen().results["tc_1"]; len(r) != 1 || string(r[0].Metadata) != `{"k":1}` {
 		t.Fatalf("%+v", r)
 	}
-	sent := f.request
+	sent := f.seen().request
 	if len(sent.Metadata.Tools) != 1 || sent.Metadata.Tools[0].Description != "adds" || !sent.Metadata.Tools[0].Serial {
 		t.Fatalf("%+v", sent.Metadata.Tools)
 	}
@@ -81,7 +81,7 @@ func TestToolFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, oneCall("t"))
 			collect(t, f.client().Stream(t.Context(), withTools(tool("t", c.run))))
-			r := f.results["tc_1"]
+			r := f.seen().results["tc_1"]
 			if len(r) != 1 || !r[0].IsError || !strings.Contains(r[0].Result, c.want) {
 				t.Fatalf("%+v", r)
 			}
@@ -104,7 +104,7 @@ func TestToolResultIsPostedUntilAnswered(t *testing.T) {
 		runs++
 		return host.Result{Text: "once"}, nil
 	}))))
-	r := f.results["tc_1"]
+	r := f.seen().results["tc_1"]
 	if runs != 1 || len(r) < 4 || r[0].Result != "once" || r[3].Result != "once" {
 		t.Fatalf("%d runs, %+v", runs, r)
 	}
@@ -141,7 +141,7 @@ func TestToolsRunBesideTheReading(t *testing.T) {
 			close(read)
 		}
 	}
-	for id, r := range f.results {
+	for id, r := range f.seen().results {
 		if len(r) != 1 {
 			t.Errorf("%s: %d results", id, len(r))
 		}
@@ -165,8 +165,8 @@ func TestToolContextEnds(t *testing.T) {
 	if len(causes) != 2 {
 		t.Fatalf("%d tools ended before the stream did", len(causes))
 	}
-	if len(f.results) != 0 {
-		t.Fatalf("results nobody waits for were posted: %v", f.results)
+	if len(f.seen().results) != 0 {
+		t.Fatalf("results nobody waits for were posted: %v", f.seen().results)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestToolResultTooLarge(t *testing.T) {
 	collect(t, f.client().Stream(t.Context(), withTools(tool("t", func(context.Context, json.RawMessage) (host.Result, error) {
 		return host.Result{Text: strings.Repeat("x", 2000)}, nil
 	}))))
-	if r := f.results["tc_1"]; len(r) != 1 || !r[0].IsError || !strings.Contains(r[0].Result, "1000 bytes at most") {
+	if r := f.seen().results["tc_1"]; len(r) != 1 || !r[0].IsError || !strings.Contains(r[0].Result, "1000 bytes at most") {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -210,8 +210,8 @@ func TestAttachRunsOnlyOpenCalls(t *testing.T) {
 	}))
 	req.Metadata.TaskID = f.task
 	collect(t, f.client().Stream(t.Context(), req))
-	if runs != 2 || len(f.results["old"]) != 0 {
-		t.Fatalf("%d runs, results %v", runs, f.results)
+	if runs != 2 || len(f.seen().results["old"]) != 0 {
+		t.Fatalf("%d runs, results %v", runs, f.seen().results)
 	}
 }
 
@@ -236,13 +236,13 @@ func TestPermissionAndQuestion(t *testing.T) {
 		return json.RawMessage(`"Ada"`), nil
 	}
 	collect(t, f.client().Stream(t.Context(), req))
-	if a := f.answers["p1"][0]; a.Option != "yes" || !a.Remember {
+	if a := f.seen().answers["p1"][0]; a.Option != "yes" || !a.Remember {
 		t.Errorf("p1: %+v", a)
 	}
-	if a := f.answers["p2"][0]; a.Option != "no" || a.Message != "never" {
+	if a := f.seen().answers["p2"][0]; a.Option != "no" || a.Message != "never" {
 		t.Errorf("p2: %+v", a)
 	}
-	if a := f.answers["q1"][0]; string(a.Value) != `"Ada"` {
+	if a := f.seen().answers["q1"][0]; string(a.Value) != `"Ada"` {
 		t.Errorf("q1: %+v", a)
 	}
 }
