@@ -1,6 +1,9 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"strings"
 	"testing"
@@ -175,4 +178,47 @@ func TestDocsAreCurrent(t *testing.T) {
 	if !strings.Contains(string(text), exitHelp[strings.Index(exitHelp, "\n"):]) {
 		t.Error("docs/operations.md does not have the exit codes as --help has them")
 	}
+}
+
+// Whoever meets an error finds it in docs/operations.md: every word that a
+// stream or an answer may have as its error_type has a row there.
+func TestDocsNameEveryError(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := errorWords(t, "../../events/errors.go", "../../adapter/api/api.go")
+	if len(words) < 20 {
+		t.Fatalf("only %q were found", words)
+	}
+	for _, w := range words {
+		if !strings.Contains(string(text), "\n| `"+w+"` | ") {
+			t.Errorf("docs/operations.md has no row for %s", w)
+		}
+	}
+}
+
+// errorWords are the values of all constants of files that begin with Err.
+func errorWords(t *testing.T, files ...string) []string {
+	t.Helper()
+	var words []string
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || !strings.HasPrefix(spec.Names[0].Name, "Err") {
+				return true
+			}
+			for _, v := range spec.Values {
+				if lit, ok := v.(*ast.BasicLit); ok {
+					words = append(words, strings.Trim(lit.Value, `"`))
+				}
+			}
+			return true
+		})
+	}
+	return words
 }
