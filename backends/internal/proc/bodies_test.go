@@ -46,6 +46,11 @@ func init() {
 			_ = os.Stdout.Close()
 			forever()
 		},
+		"closes-stdin": func() {
+			_ = os.Stdin.Close()
+			say("ready")
+			forever()
+		},
 		"half": func() { fmt.Print("whole\nhal") },
 		"long": func() {
 			piece := bytes.Repeat([]byte("x"), 1<<20)

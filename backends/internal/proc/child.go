@@ -167,7 +167,11 @@ func (c *Child) supervise() {
 	var readers, writers sync.WaitGroup
 	readers.Go(c.readStdout)
 	readers.Go(func() { _, _ = io.Copy(&c.stderr, c.errOut) })
-	writers.Go(c.in.run)
+	writers.Go(func() {
+		if c.in.run() {
+			c.useless("stdin")
+		}
+	})
 	for i, f := range c.secrets {
 		writers.Go(func() {
 			_, _ = f.Write(c.cmd.Secrets[i])
@@ -244,7 +248,10 @@ func wait(done <-chan struct{}, limit time.Duration) bool {
 // readStdout reads to the end even where the handler does not: a child whose
 // pipe is full would never end.
 func (c *Child) readStdout() {
-	defer func() { _, _ = io.Copy(io.Discard, c.out) }()
+	defer func() {
+		_, _ = io.Copy(io.Discard, c.out)
+		c.useless("stdout")
+	}()
 	defer c.recoverHandler()
 	switch {
 	case c.cmd.OnStdout != nil:
@@ -253,6 +260,21 @@ func (c *Child) readStdout() {
 		if err := ReadLines(c.out, c.cmd.MaxLine, c.cmd.OnLine, c.cmd.OnNotice); err != nil {
 			c.s.log.Warn("reading a child failed", "name", c.cmd.Name, "err", err)
 		}
+	}
+}
+
+// useless ends a child that closed its stdout or its stdin and lives on: it can
+// say nothing any more, or be told nothing, and whoever waits for it would wait
+// for ever. One that is about to end by itself has its grace for that.
+func (c *Child) useless(stream string) {
+	if wait(c.exited, c.cmd.Grace) {
+		return
+	}
+	c.s.log.Warn("a child has closed a stream and lives on; ending it", "name", c.cmd.Name, "pid", c.PID(), "stream", stream)
+	fmt.Fprintf(&c.stderr, "\ninnerd: it closed its %s and went on; it was ended\n", stream)
+	_ = c.s.starter.Signal(c.rec.ID, syscall.SIGTERM, true)
+	if !wait(c.exited, c.cmd.Grace) {
+		c.kill()
 	}
 }
 

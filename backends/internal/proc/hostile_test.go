@@ -85,6 +85,24 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// A child that can say nothing any more, or be told nothing, does not live on
+// for ever: whoever waits for it hears of its end.
+func TestClosesItsStreams(t *testing.T) {
+	for _, stream := range []string{"stdout", "stdin"} {
+		t.Run(stream, func(t *testing.T) {
+			s, _ := supervisor(t)
+			c, _ := s.running(t, "closes-"+stream, proc.Command{Grace: 100 * time.Millisecond})
+			if err := c.Send([]byte("are you there?")); err != nil {
+				t.Error(err)
+			}
+			await(t, c.Done())
+			if e := c.Exit(); e.Signal != "terminated" || !strings.Contains(e.StderrTail, "closed its "+stream) {
+				t.Errorf("exit %+v", e)
+			}
+		})
+	}
+}
+
 func TestStopWithoutGrace(t *testing.T) {
 	s, _ := supervisor(t)
 	c, _ := s.running(t, "ignore-term", proc.Command{Grace: time.Hour})

@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // maxQueue bounds what waits for a child that does not read, in bytes.
@@ -63,16 +65,17 @@ func (in *input) signal() {
 	}
 }
 
-// run writes until the input is closed or the child reads no more.
-func (in *input) run() {
+// run writes until the input is closed, or the child reads no more: then it
+// returns true.
+func (in *input) run() bool {
 	defer in.abort()
 	for {
 		b, ok := in.next()
 		if !ok {
-			return
+			return false
 		}
 		if _, err := in.f.Write(b); err != nil {
-			return
+			return errors.Is(err, syscall.EPIPE)
 		}
 		in.mu.Lock()
 		in.size = max(0, in.size-len(b))
