@@ -1,0 +1,99 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"innerd/test/ledger"
+	"innerd/test/report"
+	"innerd/test/server"
+)
+
+// innerd is the innerd under test, as it is released.
+var innerd string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "innerd-faults-")
+	if err == nil && os.Getenv(insideEnv) != "" {
+		innerd = os.Getenv(insideEnv)
+	} else if err == nil {
+		innerd, err = server.Build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	buildDir = dir
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if long() {
+		fmt.Println(rows.table())
+	}
+	_ = os.RemoveAll(dir) // a folder for temporary files
+	os.Exit(code)
+}
+
+// buildDir is for what tests build.
+var buildDir string
+
+// long reports whether the long forms of tests are asked for.
+func long() bool { return os.Getenv("INNERD_LONG") != "" }
+
+// pick gives the size of a test's short or of its long form.
+func pick[T any](short, longer T) T {
+	if long() {
+		return longer
+	}
+	return short
+}
+
+// rows are the results of this run of the tests.
+var rows results
+
+type results struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *results) table() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return ledger.Head + "\n" + strings.Join(r.all, "\n")
+}
+
+// result fails the test where a comparison found something, and puts its row
+// into the table.
+func result(t testing.TB, fault string, res ledger.Result, took time.Duration) {
+	t.Helper()
+	for i, f := range res.Faults {
+		if i < 20 {
+			t.Error(f)
+		}
+	}
+	if !res.OK() {
+		t.Errorf("%s: %v", fault, res)
+	}
+	if res.Expected == 0 {
+		t.Errorf("%s: nothing was compared", fault)
+	}
+	t.Logf("%s: %v in %.1f s", fault, res, took.Seconds())
+	rows.mu.Lock()
+	rows.all = append(rows.all, res.Row(fault, took))
+	rows.mu.Unlock()
+	report.Write(t, "faults", "make faults", rows.table())
+}

@@ -1,0 +1,5 @@
+//go:build linux
+
+package faults_test
+
+const insideEnv = "INNERD_FAULTS_BINARY"
