@@ -124,7 +124,7 @@ func (f *fake) say(ds ...events.Data) {
 	f.grown = make(chan struct{})
 }
 
-func (f *fake) begin() { f.say(events.TaskID{TaskID: f.task, ContextID: "c", Backend: "simulate"}) }
+func (f *fake) begin() { f.say(events.TaskID{TaskID: f.taskID(), ContextID: "c", Backend: "simulate"}) }
 
 func (f *fake) end() {
 	f.say(events.Usage{Backend: "simulate"}, events.End{State: events.Completed, Reason: "end_turn"})
@@ -168,6 +168,12 @@ type seen struct {
 	results        map[string][]api.ToolResult
 	answers        map[string][]api.Answer
 	ended          bool
+}
+
+func (f *fake) taskID() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.task
 }
 
 func (f *fake) seen() seen {
@@ -216,7 +222,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.answers[id] = append(f.answers[id], a)
 		f.wake()
 		f.mu.Unlock()
-		writeJSON(w, 200, api.Task{ID: f.task})
+		writeJSON(w, 200, api.Task{ID: f.taskID()})
 	default:
 		f.mu.Lock()
 		t := api.Task{ID: f.task, LastEventID: int64(len(f.frames)), Pending: f.pending}
@@ -326,7 +332,7 @@ func (f *fake) cancel(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Unlock()
 	f.say(events.NewError(events.ErrCanceled, c.Reason), events.End{State: events.Canceled})
-	writeJSON(w, 200, api.Task{ID: f.task, Status: api.TaskStatus{State: api.StateCanceled}})
+	writeJSON(w, 200, api.Task{ID: f.taskID(), Status: api.TaskStatus{State: api.StateCanceled}})
 }
 
 func (f *fake) toolResult(w http.ResponseWriter, r *http.Request) {

@@ -203,7 +203,7 @@ func TestFollow(t *testing.T) {
 	collect(t, c.Stream(t.Context(), prompt()))
 	f.plan = func(n int) fault { return fault{cut: 100, cuts: n == 1} }
 	var ids []int64
-	for ev, err := range c.Follow(t.Context(), f.task, 7) {
+	for ev, err := range c.Follow(t.Context(), f.taskID(), 7) {
 		if err != nil {
 			t.Fatal(err)
 		}
