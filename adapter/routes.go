@@ -31,6 +31,10 @@ func (s *Server) routes() *gin.Engine {
 		g.GET(path, s.serve(h))
 		g.HEAD(path, s.serve(h))
 	}
+	for path, d := range documents {
+		g.GET(path, s.serve(getDocument(d)))
+		g.HEAD(path, s.serve(getDocument(d)))
+	}
 	g.POST(`/message\:stream`, s.serve(s.postStream))
 	g.POST(`/message\:send`, s.serve(s.postSend))
 

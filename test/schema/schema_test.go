@@ -5,42 +5,60 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"innerd/adapter/openapi"
 	"innerd/events"
-	"innerd/test/schema"
 )
 
-var update = flag.Bool("update", false, "write docs/events.schema.json")
+var update = flag.Bool("update", false, "write docs/openapi.json and docs/events.schema.json, and what the server has of them")
 
-const published = "../../docs/events.schema.json"
+// root is the folder of the module.
+const root = "../.."
 
-func TestPublishedSchemaIsTrue(t *testing.T) {
-	got, err := schema.Events()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got = append(got, '\n')
-	if *update {
-		if err := os.WriteFile(published, got, 0o644); err != nil {
+// TestPublishedDocumentsAreTrue makes both documents from the Go types, for
+// docs and, without spaces, for the server.
+func TestPublishedDocumentsAreTrue(t *testing.T) {
+	for _, doc := range []struct {
+		name string
+		made func(string) ([]byte, error)
+	}{
+		{"openapi.json", openapi.Build},
+		{"events.schema.json", openapi.Events},
+	} {
+		pretty, err := doc.made(root)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	want, err := os.ReadFile(published)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("docs/events.schema.json is not what the types say; run: go test ./test/schema -update")
+		var small bytes.Buffer
+		if err := json.Compact(&small, pretty); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string][]byte{"docs": pretty, "adapter/published": small.Bytes()} {
+			path = filepath.Join(root, path, doc.name)
+			if *update {
+				if err := os.WriteFile(path, want, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s is not what the types say; run: go test -tags nomsgpack ./test/schema -update", path)
+			}
+		}
 	}
 }
 
 // TestEventsFitTheSchema checks what the encoding writes against what is
 // published.
 func TestEventsFitTheSchema(t *testing.T) {
-	raw, err := schema.Events()
+	raw, err := openapi.Events(root)
 	if err != nil {
 		t.Fatal(err)
 	}

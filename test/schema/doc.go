@@ -1,0 +1,2 @@
+// Package schema looks that the published documents are what the Go types say.
+package schema
