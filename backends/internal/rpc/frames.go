@@ -13,6 +13,8 @@ const (
 	defaultMaxFrame = 64 << 20
 	// keepFrame is the largest buffer that is kept for the next message.
 	keepFrame = 1 << 20
+	// maxHeader is more than the longest header with a length.
+	maxHeader = 64
 )
 
 var lengthHeader = []byte("content-length:")
@@ -69,14 +71,27 @@ func unexpected(err error) error {
 	return err
 }
 
+// readLine reads one line. One that is longer than the buffer is garbage, but
+// for its end: a header may stand there that was written behind it.
+func (p *Peer) readLine(br *bufio.Reader) ([]byte, error) {
+	piece, err := br.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return piece, err
+	}
+	p.garbage("a line that is too long between messages", piece)
+	var end []byte
+	for errors.Is(err, bufio.ErrBufferFull) {
+		end = append(end[:0], piece[len(piece)-maxHeader:]...)
+		piece, err = br.ReadSlice('\n')
+	}
+	return append(end, piece...), err
+}
+
 // readHeader reads to the empty line that ends a header with a length.
 func (p *Peer) readHeader(br *bufio.Reader) (int64, error) {
 	n := int64(-1)
 	for {
-		line, err := br.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			err = nil // garbage, piece by piece
-		}
+		line, err := p.readLine(br)
 		text := bytes.TrimRight(line, "\r\n")
 		switch at := bytes.Index(lower(text), lengthHeader); {
 		case at >= 0:

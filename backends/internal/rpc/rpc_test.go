@@ -296,3 +296,24 @@ func TestFramesAmongGarbage(t *testing.T) {
 		})
 	}
 }
+
+// What is written without a line end before a message does not swallow it,
+// however long it is: its header may lie across the end of any buffer.
+func TestLongGarbageBeforeAFrame(t *testing.T) {
+	ping := `{"method":"ping"}`
+	good := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(ping), ping)
+	for _, buffers := range []int{1, 3} {
+		for cut := range len(good) + 2 {
+			pings, garbage := 0, 0
+			p := rpc.New(rpc.Options{
+				Framing:      rpc.Headers,
+				Notification: func(string, json.RawMessage) { pings++ },
+				Garbage:      func(string) { garbage++ },
+			})
+			stream := strings.Repeat("x", buffers<<16-cut) + good + strings.Repeat("y", 200<<10) + "\n" + good
+			if err := p.ReadFrames(strings.NewReader(stream)); err != nil || pings != 2 || garbage < 2 || garbage > 4 {
+				t.Errorf("%d bytes before the end of buffer %d: %d pings, %d garbage, %v", cut, buffers, pings, garbage, err)
+			}
+		}
+	}
+}
