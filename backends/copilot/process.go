@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -228,8 +229,22 @@ func (p *process) garbage(what string) {
 	p.odd++
 	odd := p.odd
 	p.mu.Unlock()
-	if worthSaying(odd) {
-		p.log.Warn("copilot printed something that is no message", "what", what, "count", odd)
+	if !worthSaying(odd) {
+		return
+	}
+	p.log.Warn("copilot printed something that is no message", "what", what, "count", odd)
+	p.everybody(status(events.StateNotice, "copilot printed what is no message: "+excerpt(what)))
+}
+
+// everybody tells all turns what is of no session.
+func (p *process) everybody(d events.Data) {
+	p.mu.Lock()
+	all := slices.Collect(maps.Values(p.convs))
+	p.mu.Unlock()
+	for _, c := range all {
+		if t := c.current(); t != nil {
+			t.locked(func() { t.emit(d) })
+		}
 	}
 }
 
