@@ -1,0 +1,160 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"innerd/events"
+	"innerd/test/ledger"
+	"innerd/test/modelstub"
+	"innerd/test/server"
+)
+
+// state is what a run is doing when its server is told to stop: how it is
+// brought there, and how that is seen.
+type state struct {
+	body  map[string]any
+	there func(*server.Tape)
+	last  bool // it begins when the others are there
+	over  bool // it may have ended first
+}
+
+func sees[T any](n int) func(*server.Tape) { return func(p *server.Tape) { server.Until[T](p, n) } }
+
+func simulatedStates() map[string]state {
+	const forever = "600000"
+	out := map[string]state{
+		"text":        {body: simulate(`[{"text":"half a sentence","chunk_bytes":4,"delay_ms":`+forever+`}]`, nil), there: sees[events.MessageDelta](1)},
+		"reasoning":   {body: simulate(`[{"reasoning":"half a thought","chunk_bytes":4,"delay_ms":`+forever+`}]`, nil), there: sees[events.ReasoningDelta](1)},
+		"flood":       {body: simulate(`[{"flood":{"deltas":100000000,"per_second":2000}}]`, nil), there: sees[events.MessageDelta](100)},
+		"native tool": {body: simulate(`[{"tool":{"name":"shell","input":{},"ms":`+forever+`}}]`, nil), there: sees[events.ToolCall](1)},
+		"calls":       {body: simulate(`[{"calls":[{"tool":"a"},{"tool":"b"}]}]`, nil), there: sees[events.ToolRequest](2)},
+		"permission":  {body: simulate(`[{"permission":{"tool":"shell","input":{}}}]`, map[string]any{"permission_mode": "ask"}), there: sees[events.PermissionRequest](1)},
+		"question":    {body: simulate(`[{"ask":{"message":"which?"}}]`, map[string]any{"interactive": true}), there: sees[events.InputRequired](1)},
+		"background":  {body: simulate(`[{"background":{"command":"make","ms":`+forever+`}},{"background":{"done":true}},{"text":"done"}]`, map[string]any{"background": "wait"}), there: sees[events.ToolCall](1)},
+		"retrying":    {body: simulate(`[{"retry":{"text":"said again","wait_ms":`+forever+`}}]`, nil), there: sees[events.Discarded](1)},
+		"nothing":     {body: simulate(`[{"text":"a"},{"stall":true}]`, nil), there: sees[events.Message](1)},
+		"running":     {body: in("one after another", simulate(`[{"stall":true}]`, nil)), there: sees[events.TaskID](1)},
+		"then queued": {body: in("one after another", simulate(`[{"text":"never"}]`, nil)), there: sees[events.Status](1)},
+	}
+	for i := range 12 {
+		steps := fmt.Sprintf(`[{"tool":{"name":"t","input":{},"ms":%d}},{"text":"over"}]`, i*4)
+		out[fmt.Sprintf("ending %d", i)] = state{body: simulate(steps, nil), there: sees[events.TaskID](1), last: true, over: true}
+	}
+	return out
+}
+
+// stopped brings a server's runs where they shall be, has it told to stop, and
+// starts it again. Every run ended properly, and its log is as its readers saw it.
+func stopped(t *testing.T, r *rig, states map[string]state, then func()) ledger.Result {
+	names := slices.Sorted(maps.Keys(states))
+	tapes, ledgers := map[string]*server.Tape{}, map[string]*ledger.Ledger{}
+	var followers []*reading
+	for _, last := range []bool{false, true} {
+		for _, name := range names {
+			if states[name].last == last {
+				p := r.Post(t, states[name].body)
+				tapes[name], ledgers[name] = p, ledger.New()
+				followers = append(followers, r.attached(ledgers[name], name+": a follower", p.TaskID(), 0))
+			}
+		}
+		for _, name := range names {
+			if states[name].last == last {
+				states[name].there(tapes[name])
+			}
+		}
+	}
+	began := time.Now()
+	r.Stop() // the fault; any other exit code than 0 is an error
+	took := time.Since(began)
+	if took > 30*time.Second {
+		t.Errorf("the server took %v to stop", took)
+	}
+	if left := r.Marked(); len(left) > 0 {
+		t.Errorf("the server has stopped, and what it started is there: %s", server.Describe(left))
+	}
+	for _, p := range followers {
+		p.Whole()
+		p.clean()
+	}
+	then()
+	r.start()
+	var all ledger.Result
+	for _, name := range names {
+		p := tapes[name].Whole()
+		f, end := p.Failure(), p.End()
+		shut := f != nil && f.ErrorType == events.ErrShutdown && end.State == events.Failed && end.Reason == events.ErrShutdown
+		if !shut && !(states[name].over && end.State == events.Completed && f == nil) {
+			t.Errorf("%s: the run ended with %+v, %+v\n%s", name, f, end, p)
+		}
+		taped(ledgers[name], name+": the POST", p).Whole()
+		r.late(ledgers[name], name+": afterwards", p.TaskID())
+		all.Add(r.compare(ledgers[name], p.TaskID()))
+	}
+	t.Logf("stopped in %v", took)
+	return all
+}
+
+// A server that is told to stop ends every run, whatever it is doing, and its
+// readers see the end.
+func TestStopInEveryState(t *testing.T) {
+	r := newRig(t).start()
+	states := simulatedStates()
+	began := time.Now()
+	res := stopped(t, r, states, func() {})
+	result(t, fmt.Sprintf("SIGTERM with runs in %d states (simulate)", len(states)), res, time.Since(began))
+}
+
+// The same with the real Claude Code.
+func TestStopInEveryStateOfClaude(t *testing.T) {
+	r := newRig(t)
+	r.claude()
+	stub := modelstub.New()
+	t.Cleanup(stub.Close)
+	gate := modelstub.NewGate()
+	t.Cleanup(gate.Release)
+	file := growing(r, 0)
+	bash := func(more map[string]any) modelstub.Block {
+		input := map[string]any{"command": file.command, "description": "A loop"}
+		maps.Copy(input, more)
+		return modelstub.Tool("Bash", input)
+	}
+	tools := map[string]any{"native_tool_schemas": []any{map[string]any{"name": "lookup", "parameters": map[string]any{"type": "object"}}}}
+	var scenarios []*modelstub.Scenario
+	claude := func(meta map[string]any, there func(*server.Tape), turns ...modelstub.Turn) state {
+		sc := stub.Scenario(turns...)
+		scenarios = append(scenarios, sc)
+		all := map[string]any{"credentials": map[string]any{"api_key": sc.Key(), "base_url": sc.BaseURL()}}
+		maps.Copy(all, meta)
+		return state{body: body("claude-code", "Go on.", all), there: there}
+	}
+	states := map[string]state{
+		"text":        claude(nil, sees[events.MessageDelta](2), modelstub.Say(modelstub.Text("half a sentence and ").Hold(gate).Add("the rest"))),
+		"native tool": claude(nil, sees[events.ToolCall](1), modelstub.Say(bash(nil))),
+		"background":  claude(map[string]any{"background": "wait"}, sees[events.Message](1), modelstub.Say(bash(map[string]any{"run_in_background": true})), modelstub.Say(modelstub.Text("It runs.")).Forever()),
+		"call":        claude(tools, sees[events.ToolRequest](1), modelstub.Say(modelstub.Tool("mcp__host__lookup", map[string]any{}))),
+		"permission":  claude(map[string]any{"permission_mode": "ask"}, sees[events.PermissionRequest](1), modelstub.Say(bash(nil))),
+	}
+	opening := claude(nil, sees[events.Status](1), modelstub.Say(modelstub.Text("too late")))
+	opening.last = true
+	states["opening"] = opening
+	r.start()
+	began := time.Now()
+	asked := func() (n int) {
+		for _, sc := range scenarios {
+			n += sc.Count() + len(sc.Side())
+		}
+		return n
+	}
+	size, before := int64(0), 0
+	res := stopped(t, r, states, func() { size, before = file.size(), asked() })
+	if size == 0 || file.size() != size || len(file.holders()) > 0 || asked() != before {
+		t.Errorf("after the stop the file grew from %d to %d, the model was asked %d times; %s", size, file.size(), asked()-before, server.Describe(file.holders()))
+	}
+	result(t, fmt.Sprintf("SIGTERM with runs in %d states (Claude Code)", len(states)), res, time.Since(began))
+}
