@@ -5,6 +5,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 GO      ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+VULNDB      := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
 .PHONY: a2a-clients build check test agents bench fuzz long race cross tidy-check
 
@@ -20,6 +22,9 @@ check: tidy-check cross ## everything but the tests
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) run $(STATICCHECK) -tags $(TAGS) ./...
 	@out=$$($(GO) run $(GOFUMPT) -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofumpt: $$out"; exit 1; fi
+
+vuln: ## known vulnerabilities in what is shipped, from a pinned copy of the database
+	@GO='$(GO)' TAGS='$(TAGS)' DB='$(VULNDB)' TOOL='$(GOVULNCHECK)' sh test/security/vuln.sh
 
 tidy-check:
 	$(GO) mod tidy -diff
