@@ -10,12 +10,15 @@ import (
 func (s *Store) Stats() Stats {
 	st := Stats{
 		MemoryBytes: s.pool.used.Load(), Damaged: s.damaged.Load(), Dropped: s.dropped.Load(),
-		Full: int(s.full.Load()), MemoryOnly: s.memoryOnly,
+		Full: int(s.full.Load()), MemoryOnly: s.volatile(), DiskFull: s.diskIsFull(),
+		Written: s.written.Load(), WriteErrors: s.writeErrors.Load(), SyncErrors: s.syncErrors.Load(), Events: s.events(),
 	}
 	for _, l := range s.all() {
 		l.mu.Lock()
 		st.Runs++
-		st.Readers += l.readers
+		readers, lag := l.readersLocked()
+		st.Readers, st.Lag = st.Readers+readers, max(st.Lag, lag)
+		st.Unwritten += int64(len(l.lines) + l.inflight)
 		if !l.ended {
 			st.Live++
 			if n := len(l.disk.segs); n > 0 {

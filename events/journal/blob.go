@@ -61,7 +61,7 @@ func (l *Log) cut(body []byte, d events.Data) []byte {
 		sum := sha256.Sum256(value)
 		c := cutValue{Field: field, Bytes: len(value), SHA256: hex.EncodeToString(sum[:])}
 		if err := l.putBlob(c.SHA256, value); err != nil {
-			l.s.log.Warn("journal: blob not written; the event stays whole", "run", l.meta.ID, "err", err)
+			l.s.log.Warn("journal: blob not written; the event stays whole", l.meta.LogAttr(), "err", err)
 			return body
 		}
 		cuts = append(cuts, c)

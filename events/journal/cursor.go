@@ -24,6 +24,7 @@ type Filter func(events.Type) bool
 type Cursor struct {
 	l      *Log
 	pos    int64 // last id that was given, or filtered out
+	seen   int64 // the same for others, under the log's lock
 	until  int64 // where a snapshot ends; 0: never
 	end    int64 // last visible id when collect looked
 	filter Filter
@@ -98,7 +99,12 @@ func (l *Log) Follow(after int64, f Filter) (*Cursor, error) {
 		return nil, &GoneError{Oldest: oldest, Latest: l.last}
 	}
 	l.readers++
-	return &Cursor{l: l, pos: after, filter: f}, nil
+	c := &Cursor{l: l, pos: after, seen: after, filter: f}
+	if l.cursors == nil {
+		l.cursors = map[*Cursor]struct{}{}
+	}
+	l.cursors[c] = struct{}{}
+	return c, nil
 }
 
 // Close lets go of what the cursor holds.
@@ -109,7 +115,7 @@ func (c *Cursor) Close() {
 	c.closed = true
 	c.release()
 	c.copied = nil
-	c.l.leave()
+	c.l.leave(c)
 }
 
 func (c *Cursor) release() {
@@ -124,9 +130,12 @@ func (c *Cursor) release() {
 
 // leave is the end of a reader. The last one of an ended run takes its frames
 // along; of a deleted run, its files.
-func (l *Log) leave() {
+func (l *Log) leave(c *Cursor) {
 	l.mu.Lock()
 	l.readers--
+	if delete(l.cursors, c); l.readers == 0 {
+		l.cursors = nil
+	}
 	last := l.readers == 0
 	remove := last && l.deleted
 	if last && l.ended && l.dir != "" && !l.volatile {
@@ -178,6 +187,7 @@ func (c *Cursor) Next(ctx context.Context) (Batch, error) {
 func (c *Cursor) collect(ctx context.Context) (behind bool, err error) {
 	l := c.l
 	l.mu.Lock()
+	c.seen = c.pos
 	for {
 		if c.until > 0 && c.pos >= c.until {
 			l.mu.Unlock()

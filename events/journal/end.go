@@ -85,7 +85,7 @@ func (l *Log) finishLocked(d []events.Data, e RunEnd) error {
 		l.releaseLocked()
 		l.s.forgetFrames(l)
 	}
-	l.lines, l.spare = nil, nil
+	l.lines, l.spare, l.fresh = nil, nil, nil
 	l.s.table.settle(l.meta.ID)
 	l.s.noteEnded(l)
 	return lost
@@ -111,7 +111,7 @@ func (l *Log) seal(e RunEnd) {
 	d.x = indexer{}
 	if err := l.s.recordEnd(l.meta.ID, e, d.total); err != nil {
 		// The last event says the same: it is read at the next start.
-		l.s.log.Error("journal: the end of a run is not in runs.jsonl", "run", l.meta.ID, "err", err)
+		l.s.log.Error("journal: the end of a run is not in runs.jsonl", l.meta.LogAttr(), "err", err)
 	}
 }
 
@@ -148,11 +148,11 @@ func (l *Log) writeEnd(buf []byte) (n int, err error) {
 		l.mu.Unlock()
 		if err = l.syncAll(); err != nil {
 			// Written, and visible to this kernel: only a power cut can lose it.
-			l.s.log.Error("journal: not synced", "run", l.meta.ID, "err", err)
+			l.s.log.Error("journal: not synced", l.meta.LogAttr(), "err", err)
 			err = nil
 		}
 		if terr := l.s.table.sync(); terr != nil {
-			l.s.log.Error("journal: runs.jsonl not synced", "run", l.meta.ID, "err", terr)
+			l.s.log.Error("journal: runs.jsonl not synced", l.meta.LogAttr(), "err", terr)
 		}
 	}
 	return n, err

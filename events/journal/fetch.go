@@ -370,7 +370,7 @@ func (l *Log) frameDamaged(c *chunk, id int64) {
 	l.damage[id] = struct{}{}
 	l.s.damaged.Add(1)
 	if len(l.damage) == 1 {
-		l.s.log.Error("journal: an event can't be read any more", "run", l.meta.ID, "id", id)
+		l.s.log.Error("journal: an event can't be read any more", l.meta.LogAttr(), "id", id)
 	}
 }
 

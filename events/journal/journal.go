@@ -136,10 +136,17 @@ type Stats struct {
 	Live        int   // runs without an end
 	Runs        int   // all runs
 	Readers     int   // open cursors
+	Lag         int64 // events that the last of them is behind
+	Unwritten   int64 // bytes that wait for the disk
+	Written     int64 // bytes that the disk has taken
+	WriteErrors int64
+	SyncErrors  int64
 	Damaged     int64 // events that could not be read any more
 	Dropped     int64 // events that were never visible, because the disk stayed full
 	Full        int   // runs that wait for space now
-	MemoryOnly  bool
+	MemoryOnly  bool  // what is new is not on disk: from the start on, or because the directory is gone
+	DiskFull    bool
+	Events      map[events.Type]int64 // that were logged since the start; "" are those of unknown types
 }
 
 // What the journal returns; test with errors.Is.

@@ -31,7 +31,9 @@ type Log struct {
 	chunks  []*chunk // consecutive, oldest first; the last takes new frames
 	mem     int64    // bytes of chunks
 	readers int
-	wake    chan struct{} // closed at the next publication; nil while nobody waits
+	cursors map[*Cursor]struct{} // those readers
+	fresh   *tally               // counted, and not published yet
+	wake    chan struct{}        // closed at the next publication; nil while nobody waits
 
 	// Lines that gather for the writer, whoever that is: writing is a token,
 	// and who holds it alone touches disk.
@@ -241,6 +243,7 @@ func (l *Log) addLocked(d events.Data, body []byte, class uint8) (int64, error) 
 		l.lines = append(l.lines, buf[start:len(buf)-1]...)
 	}
 	l.next++
+	l.countLocked(class)
 	return id, nil
 }
 
@@ -322,6 +325,7 @@ func (l *Log) publishLocked(id int64) {
 		return
 	}
 	l.last = id
+	l.tellLocked()
 	l.wakeLocked()
 	limit := min(tailBytes, l.s.opt.MemoryBytes)
 	if l.dir == "" {

@@ -59,7 +59,7 @@ func (s *Store) removeFiles(l *Log) {
 		l.s.forgetFrames(l)
 		l.mu.Unlock()
 	} else if err := s.fs.RemoveAll(l.dir); err != nil {
-		s.log.Warn("journal: a run's files are not removed", "run", l.meta.ID, "err", err)
+		s.log.Warn("journal: a run's files are not removed", l.meta.LogAttr(), "err", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Store) dropOldest() bool {
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
-		s.log.Info("journal: an ended run is dropped", "run", l.meta.ID)
+		s.log.Info("journal: an ended run is dropped", l.meta.LogAttr())
 		return true
 	}
 }

@@ -30,7 +30,7 @@ func (l *Log) waitSpaceLocked(err error) bool {
 		l.full = true
 		l.s.full.Add(1)
 		l.cond.Broadcast()
-		l.s.log.Error("journal: storage takes no more; events wait unseen", "run", l.meta.ID, "err", err)
+		l.s.log.Error("journal: storage takes no more; events wait unseen", l.meta.LogAttr(), "err", err)
 		l.sayFullLocked(err)
 	}
 	if l.ending || l.s.closed.Load() {
@@ -68,7 +68,7 @@ func (l *Log) spaceBackLocked() {
 	}
 	l.full = false
 	l.s.full.Add(-1)
-	l.s.log.Info("journal: storage takes events again", "run", l.meta.ID)
+	l.s.log.Info("journal: storage takes events again", l.meta.LogAttr())
 	l.mu.Unlock()
 	l.s.restoreReserve()
 	l.mu.Lock()
@@ -163,7 +163,7 @@ func (l *Log) endFromReserveLocked(d *[]events.Data, e *RunEnd, cause error) err
 			_, err = l.addLocked(nil, body, classOf(v.EventType()))
 		}
 		if err != nil {
-			l.s.log.Error("journal: closing event", "run", l.meta.ID, "err", err)
+			l.s.log.Error("journal: closing event", l.meta.LogAttr(), "err", err)
 		}
 	}
 	buf := l.lines
@@ -181,7 +181,7 @@ func (l *Log) endFromReserveLocked(d *[]events.Data, e *RunEnd, cause error) err
 		// A reader that waits for ever is worse than an end that a restart
 		// does not know: it is then closed as any run without an end.
 		l.volatile = true
-		l.s.log.Error("journal: the end of a run is in memory only", "run", l.meta.ID, "err", err)
+		l.s.log.Error("journal: the end of a run is in memory only", l.meta.LogAttr(), "err", err)
 	}
 	return &StorageError{Err: cause}
 }

@@ -38,6 +38,9 @@ type Store struct {
 	full    atomic.Int64
 	trouble trouble
 
+	counts                           [classOther + 1]atomic.Int64 // events by class
+	written, writeErrors, syncErrors atomic.Int64
+
 	mu      sync.Mutex
 	logs    map[string]*Log   // nil: being made
 	leaving map[string]bool   // deleted, but read

@@ -31,7 +31,7 @@ func (l *Log) syncNow() {
 	l.mu.Lock()
 	if err != nil && l.failed == nil {
 		l.failed = &StorageError{Err: err}
-		l.s.log.Error("journal: not synced", "run", l.meta.ID, "err", err)
+		l.s.log.Error("journal: not synced", l.meta.LogAttr(), "err", err)
 	}
 	l.stopWriterLocked()
 	if len(l.lines) > 0 && !l.ending && !l.s.closed.Load() {
@@ -57,6 +57,7 @@ func (l *Log) syncAll() error {
 	}
 	if f != nil {
 		if err := f.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
+			l.s.syncErrors.Add(1)
 			errs = append(errs, err)
 			l.mu.Lock()
 			l.disk.dirty = true
@@ -75,6 +76,7 @@ func (l *Log) syncFile(name string) error {
 	}
 	err = f.Sync()
 	if err != nil {
+		l.s.syncErrors.Add(1)
 		var data []byte
 		if data, err = readAll(f); err == nil {
 			err = replaceFile(l.s.fs, path, data, true)
@@ -88,6 +90,7 @@ func (d *disk) syncAlways(l *Log, written []byte) error {
 	if d.file.Sync() == nil {
 		return nil
 	}
+	l.s.syncErrors.Add(1)
 	return d.rewrite(l, len(written))
 }
 

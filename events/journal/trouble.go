@@ -59,6 +59,13 @@ func (s *Store) noteShort(err error) {
 	s.trouble.short = err
 }
 
+// diskIsFull reports whether the disk was full and has taken nothing since.
+func (s *Store) diskIsFull() bool {
+	s.trouble.mu.Lock()
+	defer s.trouble.mu.Unlock()
+	return s.trouble.short != nil
+}
+
 // markDir remembers by what the directory is known again.
 func (s *Store) markDir() {
 	info, err := s.statMark()

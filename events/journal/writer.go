@@ -161,6 +161,7 @@ func (d *disk) write(l *Log, buf []byte) (int, error) {
 		d.torn = false
 	}
 	n, err := writeAt(d.file, buf, d.x.size())
+	l.s.wroteBytes(n, err)
 	if err != nil {
 		d.torn = n > 0
 		n = bytes.LastIndexByte(buf[:n], '\n') + 1
@@ -267,7 +268,7 @@ func (d *disk) sealIndex(l *Log) {
 	if d.put < 0 {
 		if err := writeIndex(l.s.fs, filepath.Join(l.dir, indexName(d.name)), d.x.closed); err != nil {
 			// A part of an index is worse than none only in time: it is rebuilt.
-			l.s.log.Warn("journal: index not written, will be rebuilt", "run", l.meta.ID, "err", err)
+			l.s.log.Warn("journal: index not written, will be rebuilt", l.meta.LogAttr(), "err", err)
 		}
 	}
 	d.put = 0
