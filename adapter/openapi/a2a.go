@@ -196,8 +196,10 @@ func legacy() []Operation {
 	}
 	var all []Operation
 	for _, at := range []struct{ prefix, name, of string }{
-		{"/v0.3", "", ""}, {"/v0.3/agents/{tenant}", "OfAgent", " (of one agent)"},
-		{"/a2a", "BelowA2A", ""}, {"/a2a/agents/{tenant}", "BelowA2AOfAgent", " (of one agent)"},
+		{"/v0.3", "", ""},
+		{"/v0.3/agents/{tenant}", "OfAgent", " (of one agent)"},
+		{"/a2a", "BelowA2A", ""},
+		{"/a2a/agents/{tenant}", "BelowA2AOfAgent", " (of one agent)"},
 	} {
 		if strings.HasPrefix(at.prefix, "/v0.3") {
 			all = append(all, Operation{

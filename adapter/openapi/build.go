@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -64,7 +65,7 @@ func Build(root string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &schemas{r: r, defs: map[string]any{}}
+	s := &schemas{r: r, defs: map[string]any{}, shared: map[string]any{}}
 	if err := s.addEvents(); err != nil {
 		return nil, err
 	}
@@ -92,6 +93,7 @@ func Build(root string) ([]byte, error) {
 		at[strings.ToLower(o.Method)] = made
 	}
 	responses := a2aResponses()
+	maps.Copy(responses, s.shared)
 	responses["A2A03Error"] = map[string]any{"description": "an error, as A2A 0.3 has it", "content": jsonOf(map[string]any{"type": "object"}, nil)}
 	for _, f := range Anywhere() {
 		responses[fmt.Sprintf("Anywhere%d", f.Status)] = s.faulty([]Fault{f})
@@ -176,15 +178,15 @@ func (s *schemas) operation(o Operation) (*operation, error) {
 	for _, f := range o.Faults {
 		byStatus[f.Status] = append(byStatus[f.Status], f)
 	}
-	for status, faults := range byStatus {
-		name := strconv.Itoa(status)
+	for _, status := range slices.Sorted(maps.Keys(byStatus)) {
+		faults, name := byStatus[status], strconv.Itoa(status)
 		if status == 0 {
 			name = "default"
 		}
 		if out.Responses[name] != nil {
 			return nil, fmt.Errorf("openapi: %s is an answer and a fault of %s", name, o.ID)
 		}
-		out.Responses[name] = s.faulty(faults)
+		out.Responses[name] = s.share(status, s.faulty(faults))
 	}
 	return out, nil
 }
@@ -264,6 +266,25 @@ func (s *schemas) content(a Answer) map[string]any {
 		return nil
 	}
 	return map[string]any{"schema": s.of(a.Type)}
+}
+
+// share makes a component of an answer, since most are those of many operations.
+func (s *schemas) share(status int, answer map[string]any) map[string]any {
+	if answer["$ref"] != nil {
+		return answer
+	}
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("Error%d", status)
+		if n > 1 {
+			name += fmt.Sprintf("_%d", n)
+		}
+		if s.shared[name] == nil {
+			s.shared[name] = answer
+		}
+		if reflect.DeepEqual(s.shared[name], answer) {
+			return map[string]any{"$ref": "#/components/responses/" + name}
+		}
+	}
 }
 
 // faulty is the answer of the faults of one status.

@@ -60,8 +60,9 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 
 // schemas collects the components.
 type schemas struct {
-	r    *jsonschema.Reflector
-	defs map[string]any
+	r      *jsonschema.Reflector
+	defs   map[string]any
+	shared map[string]any // answers that are errors
 }
 
 // of is the schema of a value of a table: that of its type, by reference, or

@@ -11,11 +11,13 @@ import (
 	"testing"
 
 	"innerd/adapter/api"
+	"innerd/test/contract"
 )
 
-// client keeps no connections: each call shows what a new one shows.
+// client keeps no connections: each call shows what a new one shows. What is
+// answered must be what docs/openapi.json says.
 var client = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+	Transport:     contract.Transport(&http.Transport{DisableKeepAlives: true, DisableCompression: true}, nil),
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
@@ -39,7 +41,7 @@ func request(ctx context.Context, t testing.TB, method, url string, body any) *h
 		}
 		r = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, url, r)
+	req, err := http.NewRequestWithContext(contract.With(ctx, t), method, url, r)
 	if err != nil {
 		t.Fatal(err)
 	}

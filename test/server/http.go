@@ -11,11 +11,13 @@ import (
 	"testing"
 
 	"innerd/adapter/api"
+	"innerd/test/contract"
 )
 
-// client keeps no connections: each call shows what a new one shows.
+// client keeps no connections: each call shows what a new one shows. What is
+// answered must be what docs/openapi.json says.
 var client = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+	Transport:     contract.Transport(&http.Transport{DisableKeepAlives: true, DisableCompression: true}, nil),
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
@@ -42,7 +44,7 @@ func (s *Server) Call(method, path string, body any) (status int, answer []byte)
 	s.T.Helper()
 	ctx, cancel := context.WithTimeout(s.T.Context(), 2*Soon)
 	defer cancel()
-	resp, err := client.Do(s.request(ctx, method, path, body))
+	resp, err := client.Do(s.request(contract.With(ctx, s.T), method, path, body))
 	if err != nil {
 		s.T.Errorf("%s %s: %v", method, path, err)
 		return 0, nil
@@ -109,7 +111,7 @@ func (s *Server) read(t testing.TB, method, path string, body any) *Tape {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	resp, err := client.Do(s.request(ctx, method, path, body))
+	resp, err := client.Do(s.request(contract.With(ctx, t), method, path, body))
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
