@@ -1,0 +1,62 @@
+package adapter
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// slowest is what a body must bring on average, in bytes a second, once its
+// first time is over: less holds a connection and is no upload.
+const slowest = 1 << 10
+
+// pacedBody gives a body up that stops coming, or that comes a byte now and
+// then. Without it a connection could be held for ever, also by callers without
+// a key: net/http reads what is left of a body before it answers.
+type pacedBody struct {
+	io.ReadCloser
+	rc       *http.ResponseController
+	progress time.Duration // without a byte
+	began    time.Time
+	n        int64
+}
+
+// paced puts the pace under a request's body, whoever reads it.
+func (s *Server) paced(w http.ResponseWriter, r *http.Request) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return
+	}
+	b := &pacedBody{ReadCloser: r.Body, rc: http.NewResponseController(w), progress: s.opt.ReadProgress, began: time.Now()}
+	b.arm() // for what nobody reads
+	r.Body = b
+}
+
+func (b *pacedBody) arm() {
+	next := time.Now().Add(b.progress) // each time anew: slow is not stalled
+	if last := b.began.Add(2*b.progress + time.Duration(b.n/slowest)*time.Second); last.Before(next) {
+		next = last
+	}
+	_ = b.rc.SetReadDeadline(next)
+}
+
+// Read implements io.Reader.
+func (b *pacedBody) Read(p []byte) (int, error) {
+	b.arm()
+	n, err := b.ReadCloser.Read(p)
+	b.n += int64(n)
+	if errors.Is(err, io.EOF) {
+		// The watch for a client that is gone reads too, and must not run into
+		// the deadline of the body.
+		_ = b.rc.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// unpaced is the body itself, for who sets deadlines of its own.
+func unpaced(body io.ReadCloser) io.ReadCloser {
+	if b, ok := body.(*pacedBody); ok {
+		return b.ReadCloser
+	}
+	return body
+}
