@@ -237,3 +237,6 @@ func (sc *Scenario) usage(r *Request, t Turn) Usage {
 func (sc *Scenario) authorized(h http.Header) bool {
 	return sc.key == "" || h.Get("X-Api-Key") == sc.key || h.Get("Api-Key") == sc.key || h.Get("Authorization") == "Bearer "+sc.key
 }
+
+// Beside is another scenario of the same server, without a script.
+func (sc *Scenario) Beside() *Scenario { return sc.srv.Scenario() }

@@ -1,0 +1,206 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"innerd/test/agents"
+	"innerd/test/ledger"
+	"innerd/test/modelstub"
+	"innerd/test/server"
+)
+
+// vendor is a real CLI, and how it is given a model.
+type vendor struct {
+	backend, model string
+	path           func(testing.TB) string
+	base           func(*modelstub.Scenario) string
+}
+
+var (
+	claudeCLI = vendor{
+		"claude-code", "claude-sonnet-4-5",
+		func(t testing.TB) string { return "INNERD_CLAUDE_CODE_PATH=" + agents.Claude(t).Path }, (*modelstub.Scenario).BaseURL,
+	}
+	codexCLI = vendor{
+		"codex", "gpt-5.5",
+		func(t testing.TB) string { return "INNERD_CODEX_PATH=" + agents.Codex(t).Path }, (*modelstub.Scenario).V1,
+	}
+	copilotCLI = vendor{
+		"copilot", "gpt-5.4",
+		func(t testing.TB) string { return "INNERD_COPILOT_PATH=" + agents.Copilot(t).Path }, (*modelstub.Scenario).V1,
+	}
+)
+
+// vendors are those that a test is done with: Claude Code, and all of them in
+// its long form.
+func vendors() []vendor { return pick([]vendor{claudeCLI}, []vendor{claudeCLI, codexCLI, copilotCLI}) }
+
+// actor is a conversation with simulate, or with a real CLI whose model is
+// scripted.
+type actor struct {
+	r       *rig
+	v       vendor
+	sc      *modelstub.Scenario // nil: simulate
+	context string
+
+	mu   sync.Mutex
+	acts []act
+}
+
+// act is one thing that the agent is brought to do.
+type act struct {
+	block func(modelstub.Request) modelstub.Block
+	turn  *modelstub.Turn // in the place of a block: one whole answer of the model
+	ends  bool            // the agent asks its model again
+	sim   string          // simulate's steps
+}
+
+func say(text string) act {
+	return act{block: func(modelstub.Request) modelstub.Block { return modelstub.Text(text) }, sim: fmt.Sprintf(`{"text":%q}`, text)}
+}
+
+// look calls a tool of the host's, under a native id that all share.
+func look(arg string) act {
+	return act{ends: true, block: func(r modelstub.Request) modelstub.Block {
+		for _, t := range r.Tools {
+			if t.Name == "look" || strings.HasSuffix(t.Name, "_look") {
+				return modelstub.Tool(t.Name, map[string]any{"of": arg}).Namespace(t.Namespace).ID("call_same")
+			}
+		}
+		return modelstub.Text("(no tool is offered)")
+	}, sim: fmt.Sprintf(`{"call":{"tool":"look","arguments":{"of":%q}}}`, arg)}
+}
+
+// shell runs a command with the agent's own tool; simulate only waits.
+func shell(command string) act {
+	return act{ends: true, block: func(r modelstub.Request) modelstub.Block {
+		for _, t := range r.Tools {
+			switch t.Name {
+			case "Bash", "bash":
+				return modelstub.Tool(t.Name, map[string]any{"command": command, "description": "A command"})
+			case "exec_command":
+				return modelstub.Tool(t.Name, map[string]any{"cmd": command, "yield_time_ms": 30000})
+			}
+		}
+		return modelstub.Text("(no shell is offered)")
+	}, sim: fmt.Sprintf(`{"tool":{"name":"shell","input":{"command":%q},"ms":600000}}`, command)}
+}
+
+// answers is one whole answer of the model, with what simulate does instead.
+func answers(t modelstub.Turn, sim string) act { return act{turn: &t, sim: sim} }
+
+// actor makes one. v nil is simulate; stub is the models' server.
+func (r *rig) actor(t testing.TB, v *vendor, stub *modelstub.Server) *actor {
+	a := &actor{r: r.For(t), context: strings.ReplaceAll(t.Name(), " ", "-")}
+	if v != nil {
+		a.v, a.sc = *v, stub.Scenario()
+		a.sc.Func(a.next)
+	} else {
+		a.v.backend = "simulate"
+	}
+	a.context += "/" + a.v.backend
+	return a
+}
+
+// next is the model.
+func (a *actor) next(r modelstub.Request) modelstub.Turn {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var blocks []modelstub.Block
+	for len(a.acts) > 0 {
+		now := a.acts[0]
+		if now.turn != nil && len(blocks) > 0 {
+			break
+		}
+		a.acts = a.acts[1:]
+		if now.turn != nil {
+			return *now.turn
+		}
+		blocks = append(blocks, now.block(r))
+		if now.ends {
+			break
+		}
+	}
+	if len(blocks) == 0 {
+		return modelstub.Say(modelstub.Text("(script over)"))
+	}
+	return modelstub.Say(blocks...)
+}
+
+// does is a run in which the agent does these.
+func (a *actor) does(t testing.TB, meta map[string]any, acts ...act) *server.Tape {
+	t.Helper()
+	all := map[string]any{"native_tool_schemas": []any{map[string]any{
+		"name": "look", "description": "A tool.", "parameters": map[string]any{"type": "object"},
+	}}}
+	if a.sc != nil {
+		all["model"] = a.v.model
+		all["credentials"] = map[string]any{"api_key": a.sc.Key(), "base_url": a.v.base(a.sc)}
+		a.mu.Lock()
+		a.acts = acts
+		a.mu.Unlock()
+	} else {
+		var steps []string
+		for _, s := range acts {
+			if s.sim != "" {
+				steps = append(steps, s.sim)
+			}
+		}
+		all["agent_options"] = map[string]any{"script": json.RawMessage("[" + strings.Join(steps, ",") + "]")}
+	}
+	for k, v := range meta {
+		all[k] = v
+	}
+	return a.r.Post(t, in(a.context, body(a.v.backend, "Go on.", all)))
+}
+
+// fine is a run that must say something and succeed.
+func (a *actor) fine(t testing.TB, text string) {
+	t.Helper()
+	if got := a.does(t, nil, say(text)).Completed().Text(); !strings.Contains(got, text) {
+		t.Errorf("%s was to say %q and said %q", a.v.backend, text, got)
+	}
+}
+
+// asked is how often the model was.
+func (a *actor) asked() int {
+	if a.sc == nil {
+		return 0
+	}
+	return a.sc.Count() + len(a.sc.Side())
+}
+
+// book is the ledger of one run whose POST is read to its end.
+type book struct {
+	r      *rig
+	l      *ledger.Ledger
+	task   string
+	post   *server.Tape
+	beside *reading
+}
+
+// book begins one; a second reader follows the run from now on.
+func (r *rig) book(t testing.TB, p *server.Tape) *book {
+	t.Helper()
+	b := &book{r: r, l: ledger.New(), task: p.TaskID(), post: p}
+	b.beside = r.attached(b.l, "beside", b.task, 0)
+	b.beside.Whole()
+	return b
+}
+
+// closed waits for the run's one end, which must be of this error type, has a
+// third reader read it all afterwards, and compares.
+func (b *book) closed(t testing.TB, errorType string) ledger.Result {
+	t.Helper()
+	oneEnd(t, b.post.Whole(), errorType)
+	b.beside.clean()
+	taped(b.l, "the POST", b.post).Whole()
+	b.r.late(b.l, "late", b.task)
+	return b.r.compare(b.l, b.task)
+}

@@ -1,0 +1,176 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"innerd/events"
+	"innerd/test/modelstub"
+	"innerd/test/server"
+)
+
+// modelFault is something that a model's API does. What it does for ever is in
+// test/parity (bad key, quota, limits of minutes, no connection), with every
+// agent; here it gets well again, or is waited for.
+type modelFault struct {
+	name   string
+	turns  []modelstub.Turn // one request each
+	sim    string
+	meta   map[string]any
+	cancel bool
+	want   string // error type; "": a success that says all of text
+	text   string
+	retry  string // a retry for this error type is told
+}
+
+const slowText = "one two three four five six seven eight nine ten"
+
+func modelFaults() []modelFault {
+	well := func(text string) modelstub.Turn { return modelstub.Say(modelstub.Text(text)) }
+	half := modelstub.Text("half a sentence").Sleep(300 * time.Millisecond)
+	return []modelFault{
+		{
+			name: "slow", text: slowText, sim: fmt.Sprintf(`{"text":%q,"chunk_bytes":4,"delay_ms":50}`, slowText),
+			turns: []modelstub.Turn{modelstub.Say(modelstub.Text(slowText).Chunk(4).Every(50 * time.Millisecond)).After(time.Second)},
+		},
+		{
+			name: "cut in the middle of a stream", text: "half a sentence made whole", sim: `{"retry":{"text":"half a sentence made whole"}}`,
+			turns: []modelstub.Turn{modelstub.Say(half.Cut(modelstub.CutReset)), well("half a sentence made whole")},
+		},
+		{
+			name: "closed in the middle of a stream", text: "half a sentence made whole",
+			turns: []modelstub.Turn{modelstub.Say(half.Cut(modelstub.CutDrop)), well("half a sentence made whole")},
+		},
+		{
+			name: "429 with its time", text: "after the limit", retry: events.ErrRateLimit,
+			sim:   `{"retry":{"text":"after the limit","error_type":"rate_limit","wait_ms":1000}}`,
+			turns: []modelstub.Turn{modelstub.RateLimited(time.Second), well("after the limit")},
+		},
+		{
+			name: "529", text: "after the load", retry: events.ErrOverloaded,
+			sim:   `{"retry":{"text":"after the load","error_type":"overloaded","wait_ms":500}}`,
+			turns: []modelstub.Turn{modelstub.Overloaded(), well("after the load")},
+		},
+		{
+			name: "hangs in a stream", want: events.ErrTimeout, meta: map[string]any{"timeout_s": 6},
+			sim: `{"text":"half "},{"stall":true}`, turns: []modelstub.Turn{modelstub.Say(half.Hang())},
+		},
+		{
+			name: "no first byte", want: events.ErrCanceled, cancel: true,
+			sim: `{"stall":true}`, turns: []modelstub.Turn{modelstub.NoAnswer()},
+		},
+	}
+}
+
+// What a model's API does ends the run with one terminal event, or is got
+// over: then the text is there once. The log has what every reader was given,
+// an ended run asks its model nothing more, and the next one works.
+func TestModelFaults(t *testing.T) {
+	began := time.Now()
+	r := newRig(t)
+	stub := modelstub.New()
+	t.Cleanup(stub.Close)
+	for _, v := range vendors() {
+		r.Env = append(r.Env, v.path(t))
+	}
+	r.start()
+	var all tally
+	t.Run("faults", func(t *testing.T) {
+		for _, f := range modelFaults() {
+			t.Run(f.name, func(t *testing.T) {
+				t.Parallel()
+				var each sync.WaitGroup
+				for _, v := range vendors() {
+					each.Go(func() { f.hit(t, r.actor(t, &v, stub), &all) }) // ends with its runs
+				}
+				if f.sim != "" {
+					each.Go(func() { f.hit(t, r.actor(t, nil, nil), &all) })
+				}
+				each.Wait()
+			})
+		}
+	})
+	result(t, fmt.Sprintf("%d faults of a model's API (simulate, %d real CLIs)", len(modelFaults()), len(vendors())), all.sum, time.Since(began))
+}
+
+// hit has the fault happen between two runs that must be fine.
+func (f modelFault) hit(t *testing.T, a *actor, all *tally) {
+	a.fine(t, "hello")
+	var acts []act
+	for i, turn := range f.turns {
+		sim := ""
+		if i == 0 {
+			sim = f.sim
+		}
+		acts = append(acts, answers(turn, sim))
+	}
+	before := a.asked()
+	p := a.does(t, f.meta, acts...)
+	b := a.r.book(t, p)
+	if f.cancel {
+		if a.sc != nil && a.sc.Await(t.Context(), 2) != nil {
+			t.Error("the model is not asked")
+		}
+		p.Cancel()
+	}
+	all.add(b.closed(t, f.want))
+	f.verdict(t, a, p)
+	if a.sc != nil {
+		if err := a.sc.AwaitIdle(t.Context()); err != nil {
+			t.Errorf("%s: the model is still listened to: %v", a.v.backend, err)
+		}
+		if n := a.asked() - before; n > len(f.turns)+1 {
+			t.Errorf("%s: the model was asked %d times", a.v.backend, n)
+		}
+	}
+	asked := a.asked()
+	a.fine(t, "again")
+	if n := a.asked() - asked; a.sc != nil && n != 1 {
+		t.Errorf("%s: for one short run the model was asked %d times", a.v.backend, n)
+	}
+}
+
+func (f modelFault) verdict(t *testing.T, a *actor, p *server.Tape) {
+	t.Helper()
+	if f.want != "" {
+		return
+	}
+	if got := said(p); got != f.text {
+		t.Errorf("%s: a reader has %q in the end\n%s", a.v.backend, got, p)
+	}
+	retried := slices.ContainsFunc(server.Of[events.Status](p), func(s events.Status) bool {
+		return s.State == events.StateRetrying && s.ErrorType == f.retry
+	})
+	if f.retry != "" && !retried {
+		t.Errorf("%s: no retry is told\n%s", a.v.backend, p)
+	}
+}
+
+// said is what a reader of deltas ends up with: what was taken back is not
+// there.
+func said(p *server.Tape) string {
+	var order []string
+	texts := map[string]string{}
+	for _, e := range p.Events() {
+		switch d := e.Data.(type) {
+		case events.MessageDelta:
+			if _, ok := texts[d.MessageID]; !ok {
+				order = append(order, d.MessageID)
+			}
+			texts[d.MessageID] += d.Delta
+		case events.Discarded:
+			delete(texts, d.MessageID)
+		}
+	}
+	var out strings.Builder
+	for _, id := range order {
+		out.WriteString(texts[id])
+	}
+	return out.String()
+}
