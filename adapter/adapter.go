@@ -43,6 +43,7 @@ type Options struct {
 	Logger  *slog.Logger    // slog.Default
 
 	BodyLimit     int64         // bytes; 64 MiB
+	RateLimit     int           // calls a second of each key, but for those that runs are made of; 0: any number
 	Heartbeat     time.Duration // between heartbeats of a stream without other frames; 15 s
 	WriteProgress time.Duration // after which a reader that takes nothing is cut; 60 s
 	ReadProgress  time.Duration // after which a body that brings nothing is given up; 60 s
@@ -56,6 +57,7 @@ type Server struct {
 	log     *slog.Logger
 	keys    []Key
 	hosts   hostSet
+	rates   *rates
 	engine  *gin.Engine
 	handler http.Handler
 	started time.Time
@@ -79,7 +81,7 @@ func New(opt Options) (*Server, error) {
 	}
 	opt.fill()
 	s := &Server{
-		opt: opt, log: opt.Logger, keys: opt.Keys, hosts: newHostSet(opt.Hosts),
+		opt: opt, log: opt.Logger, keys: opt.Keys, hosts: newHostSet(opt.Hosts), rates: newRates(opt.RateLimit),
 		started: time.Now(), usable: make(chan struct{}),
 	}
 	s.ctx, s.cut = context.WithCancelCause(context.Background())

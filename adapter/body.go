@@ -17,25 +17,20 @@ const (
 )
 
 // readBody reads a request's body, at most the limit, and gives up when it
-// stops coming.
+// stops coming, as its pace says.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := s.opt.BodyLimit
-	rc := http.NewResponseController(w)
 	if r.ContentLength > limit {
 		return nil, s.tooLarge(w, r)
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, max(bytes.MinRead, min(r.ContentLength+bytes.MinRead, firstBuffer))))
 	for {
-		_ = rc.SetReadDeadline(time.Now().Add(s.opt.ReadProgress)) // each time anew: slow is not stalled
 		err := readSome(buf, r.Body)
 		if int64(buf.Len()) > limit {
 			return nil, s.tooLarge(w, r)
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			// The watch for a client that is gone reads too, and must not run
-			// into the deadline of the body.
-			_ = rc.SetReadDeadline(time.Time{})
 			return buf.Bytes(), nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			w.Header().Set("Connection", "close") // the rest would be taken for a request
@@ -62,7 +57,7 @@ func (s *Server) tooLarge(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Connection", "close")
 	if r.Header.Get("Expect") == "" { // who expects a 100 has not begun to send
 		_ = rc.SetReadDeadline(time.Now().Add(drainTime))
-		_, _ = io.CopyN(io.Discard, r.Body, drainLimit)
+		_, _ = io.CopyN(io.Discard, unpaced(r.Body), drainLimit)
 	}
 	_ = rc.SetReadDeadline(time.Now())
 	return fmt.Errorf("%w: more than %d bytes", errTooLarge, s.opt.BodyLimit)

@@ -12,6 +12,9 @@ type connKey struct{}
 // lets a write go on only when a third of its buffer, a megabyte and more, is
 // free again.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if l, ok := c.(*limitedConn); ok {
+		c = l.NetConn()
+	}
 	return context.WithValue(ctx, connKey{}, c)
 }
 

@@ -59,6 +59,8 @@ func statusOf(err error) (status int, errorType string) {
 		return http.StatusGone, api.ErrNotFound
 	case as[*runs.LimitedError](err):
 		return http.StatusServiceUnavailable, api.ErrRateLimit
+	case as[*tooManyError](err):
+		return http.StatusTooManyRequests, api.ErrRateLimit
 	}
 	// What an agent could not do between or in its turns, never a turn itself:
 	// that is said in its stream.
@@ -115,7 +117,10 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	body := api.Error{Detail: detailOf(err), ErrorType: errorType}
 	var limited *runs.LimitedError
 	var gone *journal.GoneError
+	var many *tooManyError
 	switch {
+	case errors.As(err, &many):
+		many.tell(w.Header())
 	case errors.As(err, &limited):
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(limited.RetryAfter.Seconds())))))
 	case errors.As(err, &gone):

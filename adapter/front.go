@@ -17,6 +17,7 @@ func (s *Server) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A deadline of the request before, on the same connection, is over.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		s.paced(w, r)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		r = withoutTrailingSlash(r)
 		if m := s.mountOf(r.URL.Path); m != nil {
@@ -44,6 +45,9 @@ func (s *Server) front(next http.Handler) http.Handler {
 			return
 		}
 		r, err := s.authenticate(r)
+		if err == nil {
+			err = s.checkRate(r)
+		}
 		if err != nil {
 			s.fail(w, r, err)
 			return

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 )
@@ -40,7 +41,12 @@ func (s *Server) serveMount(m *Mount, w http.ResponseWriter, r *http.Request, or
 	if err == nil && r.Method != http.MethodOptions {
 		open := m.Open != nil && m.Open(r)
 		var known *http.Request
-		if known, err = s.authenticate(r); err == nil || open {
+		if known, err = s.authenticate(r); err == nil && !open {
+			err = s.checkRate(known)
+		} else if open {
+			err = nil
+		}
+		if err == nil {
 			m.Handler.ServeHTTP(w, known)
 			return
 		}
@@ -55,6 +61,10 @@ func (s *Server) serveMount(m *Mount, w http.ResponseWriter, r *http.Request, or
 		return
 	}
 	status, _ := statusOf(err)
+	var many *tooManyError
+	if errors.As(err, &many) {
+		many.tell(w.Header())
+	}
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
