@@ -136,6 +136,10 @@ type Config struct {
 	Save func(Session) error
 	// MCP is the second road for bridged tools; nil when there is none.
 	MCP *MCPEndpoint
+	// Traceparent and Tracestate are the place of the conversation's agent in
+	// its host's trace, as W3C writes it. They are given where the conversation
+	// is one run's own; a process that others use too has none.
+	Traceparent, Tracestate string
 	// Stray takes what the agent says outside a run.
 	Stray func(events.Event)
 }

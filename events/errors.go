@@ -1,6 +1,10 @@
 package events
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Types of Error.
 const (
@@ -22,6 +26,9 @@ const (
 	ErrStorage            = "storage"
 	ErrInternal           = "internal"
 )
+
+// ErrorTypes lists the types of errors that a run can end with.
+func ErrorTypes() []string { return slices.Sorted(maps.Keys(phrases)) }
 
 var phrases = map[string]string{
 	ErrAuth:               "auth: unavailable: ",

@@ -39,6 +39,10 @@ type ToolRequest struct {
 	ToolName   string          `json:"tool_name"`
 	Arguments  json.RawMessage `json:"arguments"`            // an object, {} if none
 	DeadlineS  float64         `json:"deadline_s,omitempty"` // seconds from now
+	// The call's place in the host's trace, as W3C writes it, where the host
+	// sent one with the run, or traces are exported.
+	Traceparent string `json:"traceparent,omitempty"`
+	Tracestate  string `json:"tracestate,omitempty"`
 }
 
 // ToolResolved ends a tool request, with the result as the host sent it.

@@ -32,7 +32,7 @@ func (m *Manager) boundLocked(keep *conversation) {
 	m.backgroundLocked(func(context.Context) { // ends when the files are gone
 		for _, c := range cold {
 			if err := m.store.RemoveAll("conversations/" + c.id); err != nil {
-				m.log.Warn("an old conversation was not removed", "conversation", c.id, "error", err)
+				m.log.Warn("an old conversation was not removed", c.logAttr(), "error", err)
 			}
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"innerd/backends"
 	"innerd/events"
+	"innerd/telemetry"
 )
 
 // A machine that cannot start an agent is not asked to for every run: after
@@ -77,6 +78,9 @@ type start struct {
 	done func(error)
 	own  bool   // the request brought an environment, whose failures are its own
 	free func() // gives up its place among the starts; may be called once
+
+	span *telemetry.Span
+	told func(verdict error) // of what it came to; nil: nobody
 }
 
 // begin admits a start, or refuses it with the time of the next try. free is
@@ -120,6 +124,9 @@ func (s *start) over(err error, opening bool) {
 			s.b.mu.Unlock()
 		}
 		s.done(verdict)
+		if s.told != nil {
+			s.told(verdict)
+		}
 	})
 }
 

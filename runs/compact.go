@@ -137,7 +137,7 @@ func (m *Manager) warmed(ctx context.Context, c *conversation) (backends.Convers
 	m.dropAgent(c)
 	m.makeRoom()
 	o := opening{dir: st.Dir}
-	agent, begun, err := m.open(ctx, c, o, st.Session)
+	agent, begun, err := m.open(ctx, c, o, st.Session, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -156,7 +156,7 @@ func (m *Manager) bounded(ctx context.Context, c *conversation, call func() erro
 		defer m.wg.Done()
 		var err error
 		defer func() { res <- err }()
-		defer recovered(m.log, "backend", &err)
+		defer recovered(m.log.With(c.logAttr()), "backend", &err)
 		err = call()
 	}()
 	select {
@@ -170,7 +170,7 @@ func (m *Manager) bounded(ctx context.Context, c *conversation, call func() erro
 	case err := <-res:
 		return err
 	case <-timer.C:
-		m.log.Error("an agent did not stop and is given up", "conversation", c.id, "backend", c.backend.Name())
+		m.log.Error("an agent did not stop and is given up", c.logAttr())
 		m.dropAgent(c)
 		return context.Cause(ctx)
 	}

@@ -19,6 +19,7 @@ import (
 	"innerd/backends"
 	"innerd/events"
 	"innerd/events/journal"
+	"innerd/telemetry"
 	"innerd/toolbridge"
 )
 
@@ -37,6 +38,7 @@ type Options struct {
 	// Fetch loads an attachment named by URL; nil refuses them.
 	Fetch  func(context.Context, events.Part) (events.Part, error)
 	Logger *slog.Logger
+	Tracer *telemetry.Tracer // nil: runs are in no trace of ours
 }
 
 // Limits bounds what runs and conversations may use. Zero values are the
@@ -79,6 +81,7 @@ type Manager struct {
 	spawns   *semaphore.Weighted
 	breakers map[string]*breaker
 	probers  map[string]*prober
+	stats    *stats
 	started  time.Time
 	accepted atomic.Int64
 
@@ -109,7 +112,7 @@ func New(opt Options) (*Manager, error) {
 	}
 	m := &Manager{
 		opt: opt, lim: withDefaults(opt.Limits), store: opt.Store, bridge: opt.Bridge, log: opt.Logger,
-		backends: map[string]backends.Backend{}, breakers: map[string]*breaker{}, probers: map[string]*prober{}, started: time.Now(),
+		backends: map[string]backends.Backend{}, breakers: map[string]*breaker{}, probers: map[string]*prober{}, stats: newStats(opt.Backends), started: time.Now(),
 		runs: map[string]*Run{}, starting: map[string]chan struct{}{}, conversations: map[string]*conversation{}, byKey: map[string]*conversation{},
 		limited: map[string]time.Time{}, warm: map[*conversation]time.Time{},
 	}

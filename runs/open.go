@@ -10,6 +10,7 @@ import (
 
 	"innerd/backends"
 	"innerd/events"
+	"innerd/telemetry"
 )
 
 // opening is what an agent is opened with beside its conversation.
@@ -34,7 +35,7 @@ func (o opening) key() string {
 
 // open starts an agent in its turn among the starts. The start that it returns
 // goes on until the agent has shown a sign of life; the caller ends it.
-func (m *Manager) open(ctx context.Context, c *conversation, o opening, session backends.Session) (conv backends.Conversation, s *start, err error) {
+func (m *Manager) open(ctx context.Context, c *conversation, o opening, session backends.Session, run *telemetry.Span) (conv backends.Conversation, s *start, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, m.lim.Open, &backends.Error{
 		Type: events.ErrBackendUnavailable, Message: fmt.Sprintf("it did not start within %s", m.lim.Open),
 	})
@@ -48,13 +49,14 @@ func (m *Manager) open(ctx context.Context, c *conversation, o opening, session 
 	if s, err = m.breakers[c.backend.Name()].begin(len(o.env) > 0, m.place()); err != nil {
 		return nil, nil, err
 	}
+	m.measured(s, c, run, !session.Zero())
 	defer func() {
 		if err != nil {
 			s.over(err, true)
 		}
 	}()
-	defer recovered(m.log, "open", &err)
-	conv, err = c.backend.Open(limited, m.config(c, o, session))
+	defer recovered(m.log.With(c.logAttr()), "open", &err)
+	conv, err = c.backend.Open(limited, inTrace(m.config(c, o, session), c, s))
 	if err != nil && ctx.Err() == nil && limited.Err() != nil && !isBackendError(err) {
 		err = context.Cause(limited) // it says only that its time was over
 	}
@@ -82,7 +84,7 @@ func (m *Manager) config(c *conversation, o opening, session backends.Session) b
 			return c.update(m.store, func(st *storedConversation) { st.Session, st.Dir = s, o.dir })
 		},
 		Stray: func(e events.Event) {
-			m.log.Info("the agent spoke outside a run", "conversation", c.id, "type", e.Type())
+			m.log.Info("the agent spoke outside a run", c.logAttr(), "type", e.Type())
 		},
 	}
 }

@@ -58,7 +58,7 @@ func (m *Manager) remember(run *Run, out backends.Outcome, completed bool) {
 		st.Record.Said(l.meta.ID, m.accepted.Add(1), said, completed && out.Stored)
 	})
 	if err != nil {
-		m.log.Error("a conversation's record was not written", "conversation", l.conv.id, "error", err)
+		m.log.Error("a conversation's record was not written", l.meta.LogAttr(), "error", err)
 	}
 }
 

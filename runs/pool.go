@@ -27,7 +27,7 @@ func (m *Manager) agent(l *live, session backends.Session) (backends.Conversatio
 	l.rec.record(events.Status{State: events.StateStarting})
 	m.dropAgent(c) // waits for one that is closing, too: it holds the session
 	m.makeRoom()
-	agent, begun, err := m.open(l.ctx, c, l.spec.opening(), session)
+	agent, begun, err := m.open(l.ctx, c, l.spec.opening(), session, l.span)
 	if err != nil {
 		return nil, err
 	}
@@ -83,10 +83,10 @@ func (m *Manager) closeAgent(c *conversation, agent backends.Conversation) {
 	select {
 	case err := <-closed:
 		if err != nil {
-			m.log.Warn("close an agent", "conversation", c.id, "error", err)
+			m.log.Warn("close an agent", c.logAttr(), "error", err)
 		}
 	case <-hung.C:
-		m.log.Error("an agent does not close; it is left alone", "conversation", c.id, "backend", c.backend.Name())
+		m.log.Error("an agent does not close; it is left alone", c.logAttr())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"innerd/events"
+	"innerd/telemetry"
 )
 
 // appender is the part of a journal.Log that a recorder writes to.
@@ -55,6 +56,9 @@ type recorder struct {
 	busy    atomic.Int64 // native calls that run
 	dropped atomic.Int64
 	stop    func(error) // ends the turn with a cause
+
+	span  *telemetry.Span     // the run's
+	first func(time.Duration) // told of the first delta; nil: nobody
 }
 
 // block is the message or reasoning that is open.
@@ -69,6 +73,7 @@ type openTool struct {
 	native string
 	call   events.ToolCall
 	since  time.Time
+	span   *telemetry.Span
 }
 
 func newRecorder(log appender, stop func(error)) *recorder {
@@ -160,7 +165,7 @@ func (r *recorder) deltaLocked(kind events.Type, key, delta string, whole events
 	}
 	r.open.sum = append(r.open.sum, delta...)
 	if r.ttft == 0 {
-		r.ttft = time.Since(r.started)
+		r.firstDeltaLocked()
 	}
 	switch {
 	case whole != nil && key == r.open.id:
@@ -169,6 +174,14 @@ func (r *recorder) deltaLocked(kind events.Type, key, delta string, whole events
 		r.append(events.MessageDelta{Delta: delta, MessageID: r.open.id})
 	default:
 		r.append(events.ReasoningDelta{Delta: delta, ReasoningID: r.open.id})
+	}
+}
+
+func (r *recorder) firstDeltaLocked() {
+	r.ttft = max(time.Since(r.started), 1)
+	r.span.Mark("first_delta")
+	if r.first != nil {
+		r.first(r.ttft)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"innerd/events"
+	"innerd/telemetry"
 )
 
 // callID is the id here of an agent's call, made at first sight. Native ids
@@ -53,7 +54,9 @@ func (r *recorder) toolCallLocked(c events.ToolCall) {
 	}
 	delete(r.callIDs, native)
 	c.NativeID, c.ID, c.Input = native, r.callID(native), object(c.Input)
-	r.tools = append(r.tools, &openTool{native: native, call: c, since: time.Now()})
+	r.tools = append(r.tools, &openTool{
+		native: native, call: c, since: time.Now(), span: toolSpan(r.span, telemetry.Internal, c.Name, c.ID),
+	})
 	r.busy.Store(int64(len(r.tools)))
 	r.append(c)
 }
@@ -78,6 +81,7 @@ func (r *recorder) endToolLocked(i int, c events.ToolComplete) {
 	t := r.tools[i]
 	r.tools = slices.Delete(r.tools, i, i+1)
 	r.busy.Store(int64(len(r.tools)))
+	t.span.End(faultOf(c))
 	c.ID, c.ParentID = t.call.ID, ""
 	if c.Name == "" {
 		c.Name = t.call.Name
@@ -86,6 +90,13 @@ func (r *recorder) endToolLocked(i int, c events.ToolComplete) {
 		c.DurationMS = time.Since(t.since).Milliseconds()
 	}
 	r.append(c)
+}
+
+func faultOf(c events.ToolComplete) string {
+	if c.Success {
+		return ""
+	}
+	return events.OutcomeError
 }
 
 func (r *recorder) toolRequestLocked(q events.ToolRequest) {

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"time"
 
 	"innerd/events"
@@ -19,8 +20,10 @@ const conversationAge = 30 * 24 * time.Hour
 func (m *Manager) Recover(ctx context.Context) error {
 	for _, log := range m.store.Unfinished() {
 		if err := closeLeft(log); err != nil {
-			m.log.Error("a run of the earlier server could not be closed", "run", log.ID(), "error", err)
+			m.log.Error("a run of the earlier server could not be closed", log.Meta().LogAttr(), "error", err)
+			continue
 		}
+		m.countLeft(log)
 	}
 	for name, p := range m.probers { // so that the first run does not wait for it
 		if m.opt.Default == "" || m.opt.Default == name {
@@ -37,6 +40,13 @@ func (m *Manager) Recover(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// countLeft counts a run that an earlier server began.
+func (m *Manager) countLeft(log *journal.Log) {
+	end, _ := log.Ended()
+	m.stats.end(log.Meta().Backend, Ending{end.State, end.ErrorType}, 0)
+	m.log.Info("run of an earlier server ended", log.Meta().LogAttr(), "state", end.State, "error_type", end.ErrorType)
+}
+
 func (m *Manager) loadConversation(id string) {
 	raw, err := m.store.ReadFile("conversations/" + id + "/state.json")
 	if err != nil {
@@ -44,7 +54,7 @@ func (m *Manager) loadConversation(id string) {
 	}
 	var st storedConversation
 	if err := json.Unmarshal(raw, &st); err != nil || st.ID != id || st.ContextID == "" {
-		m.log.Warn("a conversation's file is damaged and left alone", "conversation", id, "error", err)
+		m.log.Warn("a conversation's file is damaged and left alone", slog.Group("", "conversation", id, "backend", st.Backend), "error", err)
 		return
 	}
 	b := m.backends[st.Backend]
@@ -53,7 +63,7 @@ func (m *Manager) loadConversation(id string) {
 	}
 	if time.Since(st.LastUsed) > conversationAge {
 		if err := m.store.RemoveAll("conversations/" + id); err != nil {
-			m.log.Warn("an old conversation was not removed", "conversation", id, "error", err)
+			m.log.Warn("an old conversation was not removed", slog.Group("", "conversation", id, "backend", st.Backend), "error", err)
 		}
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"innerd/backends"
 	"innerd/events"
 	"innerd/events/journal"
+	"innerd/telemetry"
 	"innerd/toolbridge"
 )
 
@@ -30,6 +31,9 @@ type live struct {
 	conv     *conversation
 	rec      *recorder
 	sess     *toolbridge.Session
+	stats    *stats
+	span     *telemetry.Span // nil: in no trace
+	waits    waits
 	tools    atomic.Int64 // open tool requests
 	asks     atomic.Int64 // open permissions and questions
 
@@ -162,15 +166,27 @@ func (l *live) waiting() bool { return l.tools.Load()+l.asks.Load() > 0 }
 // can be seen: a host that sees a call may start a run on the same context at
 // once, which must find this one waiting.
 func (l *live) logRequest(d events.Data) {
-	switch d.(type) {
+	switch v := d.(type) {
 	case events.ToolRequest:
 		l.tools.Add(1)
+		at := l.waits.begin(v.ToolCallID, toolSpan(l.span, telemetry.Asking, v.ToolName, v.ToolCallID))
+		v.Traceparent, v.Tracestate = at.Parent, at.State
+		d = v
 	case events.ToolResolved:
 		l.tools.Add(-1)
-	case events.PermissionRequest, events.InputRequired:
+		l.resolved(events.KindTool, v.ToolCallID, v.Outcome)
+	case events.PermissionRequest:
 		l.asks.Add(1)
-	case events.PermissionResolved, events.InputResolved:
+		l.waits.begin(v.RequestID, l.span.Child(telemetry.Asking, "ask permission", telemetry.String(attrTool, v.Tool)))
+	case events.InputRequired:
+		l.asks.Add(1)
+		l.waits.begin(v.RequestID, l.span.Child(telemetry.Asking, "ask question"))
+	case events.PermissionResolved:
 		l.asks.Add(-1)
+		l.resolved(events.KindPermission, v.RequestID, v.Outcome)
+	case events.InputResolved:
+		l.asks.Add(-1)
+		l.resolved(events.KindQuestion, v.RequestID, v.Outcome)
 	}
 	l.rec.record(d)
 }

@@ -7,6 +7,7 @@ import (
 	"innerd/backends"
 	"innerd/events"
 	"innerd/runs/history"
+	"innerd/telemetry"
 )
 
 // What happens to a run whose conversation is busy.
@@ -25,6 +26,7 @@ type Spec struct {
 	// Messages in the context. It is called where the agent must be told.
 	Earlier func() []history.Message
 
+	Trace    telemetry.Link  // the host's place in a trace; zero: none
 	TaskID   string          // client-made; makes the start idempotent
 	BodyHash string          // of the request, for the same
 	Request  json.RawMessage // as it may be stored: valid JSON, without secrets

@@ -360,6 +360,9 @@ func (m *Manager) newRun(owner string, spec Spec, conv *conversation) (*Run, err
 	l.ctx, l.cancel = context.WithCancelCause(m.ctx)
 	l.rec = newRecorder(log, l.cancel)
 	l.rec.callLimit, l.rec.maxCost = spec.ToolCallLimit, spec.MaxCostUSD
+	l.stats, l.span = m.stats, m.span(meta, spec.Trace)
+	l.rec.span, l.rec.first = l.span, m.stats.times[meta.Backend].first.Observe
+	m.stats.accept(meta.Backend)
 	l.sess = m.bridge.Open(m.session(l))
 	for _, note := range spec.Notes {
 		l.rec.record(events.Status{State: events.StateNotice, Detail: note})
@@ -376,7 +379,7 @@ func (m *Manager) session(l *live) toolbridge.SessionConfig {
 		tools = append(tools, toolbridge.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema, Parallel: t.Parallel})
 	}
 	return toolbridge.SessionConfig{
-		RunID: l.meta.ID, Owner: l.meta.Owner, ConversationID: l.conv.id,
+		RunID: l.meta.ID, Owner: l.meta.Owner, ConversationID: l.conv.id, Backend: l.meta.Backend,
 		Permission: l.spec.Settings.Permission, Interactive: l.spec.Settings.Interactive,
 		ToolTimeout: l.spec.Timeout, InputTimeout: l.spec.InputTimeout, Memory: l.conv.memory, Tools: tools,
 		Admit:     l.admit,

@@ -148,7 +148,7 @@ func (m *Manager) steerAgent(l *live, w working, parts []events.Part) (err error
 	if !ok {
 		return fmt.Errorf("%w: this agent takes no input while it works", ErrUnsupported)
 	}
-	defer recovered(m.log, "steer", &err)
+	defer recovered(m.log.With(l.meta.LogAttr()), "steer", &err)
 	l.rec.beginSteer()
 	err = s.Steer(w.ctx, parts)
 	if err != nil && context.Cause(w.ctx) != nil {
@@ -173,6 +173,6 @@ func (m *Manager) steered(l *live, msgs []history.Message) {
 		}
 	})
 	if err != nil {
-		m.log.Error("a conversation's record was not written", "conversation", l.conv.id, "error", err)
+		m.log.Error("a conversation's record was not written", l.meta.LogAttr(), "error", err)
 	}
 }

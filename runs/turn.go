@@ -25,7 +25,7 @@ func (m *Manager) turn(run *Run) (out backends.Outcome, err error) {
 	l := run.live
 	defer func() {
 		if p := recover(); p != nil {
-			m.log.Error("panic in a run", "run", run.ID(), "panic", p, "stack", string(debug.Stack()))
+			m.log.Error("panic in a run", l.meta.LogAttr(), "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("innerd failed: %v", p)
 		}
 	}()
@@ -91,11 +91,16 @@ func (m *Manager) finish(run *Run, out backends.Outcome, err error) {
 	m.remember(run, out, err == nil)
 	m.release(l) // before the end is seen: who saw it may close the conversation, or go on in it
 	if err := run.log.End(closing, end); err != nil {
-		m.log.Error("end of a run not written", "run", run.ID(), "error", err)
+		m.log.Error("end of a run not written", l.meta.LogAttr(), "error", err)
 	}
 	l.stopHangup()
+	if e, ok := run.log.Ended(); ok {
+		end = e // of a full disk it may say something else
+	}
+	m.conclude(l, end, closing)
 	if n := l.rec.dropped.Load(); n > 0 {
-		m.log.Warn("events after the end of a run, or not a backend's to send, were dropped", "run", run.ID(), "count", n)
+		m.log.Warn("events after the end of a run, or not a backend's to send, were dropped", l.meta.LogAttr(), "count", n)
+		m.stats.late.Add(n)
 	}
 	m.mu.Lock()
 	delete(m.runs, run.ID())

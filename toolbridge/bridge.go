@@ -96,6 +96,7 @@ type ToolSpec struct {
 // methods they may call Pending alone.
 type SessionConfig struct {
 	RunID, Owner, ConversationID string
+	Backend                      string // for lines of the log
 
 	// Permission is auto (also ""), ask or deny. Bridged tools are never asked
 	// about: backends make no permission request for them.
