@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"hash/crc32"
 	"io/fs"
@@ -85,10 +84,10 @@ func (s *Store) loadTable() (whole bool, err error) {
 	}
 	whole = true
 	size := int64(bytes.LastIndexByte(data, '\n') + 1)
-	for line := range bytes.SplitSeq(data[:size], newline) {
-		if len(line) > 0 && !s.apply(line) {
+	for _, d := range decodeLines(data[:size]) {
+		if !s.apply(d.record) {
 			whole = false
-			s.log.Error("journal: a line of runs.jsonl can't be read", "line", string(line[:min(len(line), 200)]))
+			s.log.Error("journal: a line of runs.jsonl can't be read", "line", string(d.line[:min(len(d.line), 200)]))
 		}
 	}
 	if size < int64(len(data)) {
@@ -102,9 +101,8 @@ func (s *Store) loadTable() (whole bool, err error) {
 }
 
 // apply takes a line of runs.jsonl.
-func (s *Store) apply(line []byte) bool {
-	var r record
-	if json.Unmarshal(line, &r) != nil || !validID(r.ID) {
+func (s *Store) apply(r record) bool {
+	if !validID(r.ID) {
 		return false
 	}
 	l := s.logs[r.ID]
