@@ -50,17 +50,10 @@ func statusOf(err error) (status int, errorType string) {
 			return c.status, c.errorType
 		}
 	}
-	switch {
-	case as[*api.FieldError](err), as[*backends.FieldError](err), as[*bodyError](err):
-		return http.StatusBadRequest, api.ErrInvalidRequest
-	case as[*refusal](err):
-		return http.StatusForbidden, api.ErrUnauthorized
-	case as[*journal.GoneError](err):
-		return http.StatusGone, api.ErrNotFound
-	case as[*runs.LimitedError](err):
-		return http.StatusServiceUnavailable, api.ErrRateLimit
-	case as[*tooManyError](err):
-		return http.StatusTooManyRequests, api.ErrRateLimit
+	for _, c := range kinds {
+		if c.is(err) {
+			return c.status, c.errorType
+		}
 	}
 	// What an agent could not do between or in its turns, never a turn itself:
 	// that is said in its stream.
@@ -98,6 +91,22 @@ var statuses = []struct {
 	{runs.ErrBusy, http.StatusConflict, api.ErrBusy},
 	{runs.ErrDraining, http.StatusInternalServerError, api.ErrShutdown},
 	{errStarting, http.StatusInternalServerError, api.ErrInternal},
+}
+
+// kinds are the errors that say more than one word can.
+var kinds = []struct {
+	is        func(error) bool
+	name      string
+	status    int
+	errorType string
+}{
+	{as[*api.FieldError], "*api.FieldError", http.StatusBadRequest, api.ErrInvalidRequest},
+	{as[*backends.FieldError], "*backends.FieldError", http.StatusBadRequest, api.ErrInvalidRequest},
+	{as[*bodyError], "*adapter.bodyError", http.StatusBadRequest, api.ErrInvalidRequest},
+	{as[*refusal], "*adapter.refusal", http.StatusForbidden, api.ErrUnauthorized},
+	{as[*journal.GoneError], "*journal.GoneError", http.StatusGone, api.ErrNotFound},
+	{as[*runs.LimitedError], "*runs.LimitedError", http.StatusServiceUnavailable, api.ErrRateLimit},
+	{as[*tooManyError], "*adapter.tooManyError", http.StatusTooManyRequests, api.ErrRateLimit},
 }
 
 func as[E error](err error) bool {

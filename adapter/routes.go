@@ -62,30 +62,35 @@ func (s *Server) serve(h handler) gin.HandlerFunc {
 	}
 }
 
-// postTask is /tasks/{id}:verb: a path with a verb is one path to the router.
+// taskVerbs are what POST /tasks/{id}:verb can be, conversationVerbs those of
+// /conversations/{id}:verb: a path with a verb is one path to the router.
+var (
+	taskVerbs = map[string]func(*Server, *gin.Context, string) error{
+		"cancel": (*Server).cancelTask,
+		"reply":  (*Server).replyTask,
+		"steer":  (*Server).steerTask,
+	}
+	conversationVerbs = map[string]func(*Server, *gin.Context, string) error{
+		"close":   (*Server).closeConversation,
+		"compact": (*Server).compactConversation,
+	}
+)
+
 func (s *Server) postTask(c *gin.Context) error {
 	id, verb := splitVerb(c.Param("id"))
-	switch verb {
-	case "cancel":
-		return s.cancelTask(c, id)
-	case "reply":
-		return s.replyTask(c, id)
-	case "steer":
-		return s.steerTask(c, id)
-	case "":
+	if verb == "" {
 		return errNoMethod // GET and DELETE know the path
+	}
+	if do := taskVerbs[verb]; do != nil {
+		return do(s, c, id)
 	}
 	return errNoRoute
 }
 
-// postConversation is /conversations/{id}:verb.
 func (s *Server) postConversation(c *gin.Context) error {
 	id, verb := splitVerb(c.Param("id"))
-	switch verb {
-	case "close":
-		return s.closeConversation(c, id)
-	case "compact":
-		return s.compactConversation(c, id)
+	if do := conversationVerbs[verb]; do != nil {
+		return do(s, c, id)
 	}
 	return errNoRoute
 }

@@ -37,8 +37,11 @@ const CardPath = "/.well-known/agent-card.json"
 // Refuse answers a request that is not let in, in the words of HTTP+JSON.
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, why string) {
 	e := spec.ErrForbidden.With("%s", why)
-	if status == http.StatusUnauthorized {
+	switch status {
+	case http.StatusUnauthorized:
 		e = spec.ErrUnauthenticated
+	case http.StatusTooManyRequests:
+		e = spec.ErrRateLimited.With("%s", why)
 	}
 	writeJSON(w, status, "application/json", e.REST())
 }

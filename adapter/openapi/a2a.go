@@ -116,7 +116,7 @@ func a2aRoots() []Operation {
 				{Status: 200, About: "result, or error", Type: ref("A2AReply")},
 				{Status: 200, About: "for the methods that stream", Media: "text/event-stream"},
 			},
-			Faults: append(a2aFaults(401, 403), fault(413, "-", "the body is longer than --max-body").as("A2AReply"), fault(unsupportedMedia, "-", "the body is not JSON by its Content-Type").as("A2AReply")),
+			Faults: append(a2aFaults(401, 403, 429), fault(413, "-", "the body is longer than --max-body").as("A2AReply"), fault(unsupportedMedia, "-", "the body is not JSON by its Content-Type").as("A2AReply")),
 		},
 		{
 			Method: "GET", Path: "/.well-known/agent-card.json", ID: "a2aCard", Title: "The agent card", Open: true, Params: []Param{ifChanged},
@@ -124,7 +124,7 @@ func a2aRoots() []Operation {
 				{Status: 200, About: "the card", Type: spec.AgentCard{}, Headers: tagged},
 				{Status: 304, About: "you have it", Headers: tagged},
 			},
-			Faults: a2aFaults(400, 403, 500, 503),
+			Faults: a2aFaults(400, 403, 429, 500, 503),
 		},
 	}
 }
@@ -133,7 +133,7 @@ const aboutA2A = "See docs/a2a.md, and A2A 1.0 for the words."
 
 // a2aREST is HTTP+JSON, as its paths are below a place.
 func a2aREST() []Operation {
-	read, write := []int{400, 401, 403, 404, 500, 503}, []int{400, 401, 403, 404, 413, unsupportedMedia, 429, 500, 503}
+	read, write := []int{400, 401, 403, 404, 429, 500, 503}, []int{400, 401, 403, 404, 413, unsupportedMedia, 429, 500, 503}
 	the := func(about string, v any) []Answer { return []Answer{{Status: 200, About: about, Type: v}} }
 	stream := []Answer{{Status: 200, About: "a stream of StreamResponse", Media: "text/event-stream"}}
 	history := Param{"historyLength", "query", "messages of the history; absent: all", number(0, 0), 2}
@@ -177,6 +177,10 @@ func a2aREST() []Operation {
 func legacy() []Operation {
 	any03 := map[string]any{"type": "object", "description": "as A2A 0.3 has it"}
 	wrong := []Fault{{Status: 0, Response: "A2A03Error"}}
+	wrong = append(wrong, a2aFaults(401, 403, 429)...)
+	for _, status := range []int{400, 404, 413, 500} {
+		wrong = append(wrong, Fault{Status: status, Response: "A2A03Error"})
+	}
 	the := []Answer{{Status: 200, About: "as A2A 0.3 has it", Type: any03}}
 	stream := []Answer{{Status: 200, About: "a stream, as A2A 0.3 has it", Media: "text/event-stream"}}
 	body := &Body{Type: any03}

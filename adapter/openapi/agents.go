@@ -23,7 +23,7 @@ const exampleCard = `{"name":"cook","url":"https://cook.example/a2a","descriptio
 // list is an operation on the cards of other agents.
 func list(o Operation) Operation {
 	o.Tag = "agents"
-	o.Faults = append([]Fault{noKey, refused, fault(500, "internal", "the list could not be written", "*")}, o.Faults...)
+	o.Faults = append([]Fault{noKey, refused, tooMany, fault(500, "internal", "the list could not be written", "*")}, o.Faults...)
 	if o.Body != nil {
 		o.Faults = append(o.Faults,
 			fault(400, "invalid_request", "the body is not JSON", "the body is not JSON"),

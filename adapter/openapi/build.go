@@ -336,7 +336,7 @@ func (s *schemas) faulty(faults []Fault) map[string]any {
 	switch faults[0].Status {
 	case http.StatusUnauthorized:
 		out["headers"] = map[string]any{"WWW-Authenticate": map[string]any{"schema": text()}}
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		if slices.ContainsFunc(faults, func(f Fault) bool { return f.Type == "rate_limit" }) {
 			out["headers"] = map[string]any{"Retry-After": map[string]any{"description": "seconds", "schema": number(1, 0)}}
 		}

@@ -8,7 +8,10 @@
 // go test -tags nomsgpack ./test/schema -update writes the documents.
 package openapi
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // Operation is one method of one path.
 type Operation struct {
@@ -114,6 +117,8 @@ var (
 	slowBody = fault(http.StatusRequestTimeout, "invalid_request", "nothing of the body came for 60 s", "the body did not arrive")
 	tooLarge = fault(http.StatusRequestEntityTooLarge, "too_large", "the body is longer than --max-body", "the body is too large")
 
+	tooMany = fault(http.StatusTooManyRequests, "rate_limit", "more calls with this key than --rate-limit", "*adapter.tooManyError")
+
 	noRun    = fault(http.StatusNotFound, "not_found", "there is no such run of yours", "no such run")
 	stopping = fault(http.StatusInternalServerError, "shutdown", "the server is stopping", "innerd is shutting down")
 	agentCan = fault(http.StatusNotImplemented, "unsupported", "this agent cannot", "not supported")
@@ -125,10 +130,24 @@ var (
 // every request of it can meet.
 func kept(o Operation) Operation {
 	o.Faults = append([]Fault{badVersion, noKey, refused, broken}, o.Faults...)
+	if !ofRuns(o) {
+		o.Faults = append(o.Faults, tooMany)
+	}
 	if o.Body != nil {
 		o.Faults = append(o.Faults, badBody, slowBody, tooLarge)
 	}
 	return o
+}
+
+// ofRuns reports whether an operation is one of those that runs are made of,
+// which no rate limits.
+func ofRuns(o Operation) bool {
+	for _, p := range []string{"/message:", "/tools/", "/tasks/"} {
+		if o.Method == http.MethodPost && strings.HasPrefix(o.Path, p) {
+			return true
+		}
+	}
+	return false
 }
 
 // conflict is a 409 that stands for errors.

@@ -65,7 +65,7 @@ func server() []Operation {
 			{Status: 200, About: "the card of all agents here", Type: spec.AgentCard{}, Headers: tagged},
 			{Status: 304, About: "you have it", Headers: tagged},
 		},
-		Faults: a2aFaults(403, 500, 503),
+		Faults: a2aFaults(403, 429, 500, 503),
 	}}
 	for _, doc := range []struct{ path, id, title string }{
 		{"/openapi.json", "openapi", "This document"},

@@ -35,47 +35,83 @@ var (
 	errNoMethod = errors.New("this endpoint does not know the method")
 )
 
+// route is one method of one path. do gives the status and the answer, nil
+// where there is none.
+type route struct {
+	method, path string
+	do           func(r *Registry, w http.ResponseWriter, req *http.Request, owner string) (int, any, error)
+}
+
+// one is the path of one agent, whose name is what follows.
+const one = "/agents/{name}"
+
+var routes = []route{
+	{http.MethodGet, "/agents", (*Registry).getList},
+	{http.MethodHead, "/agents", (*Registry).getList},
+	{http.MethodPost, "/agents:register", (*Registry).postRegister},
+	{http.MethodPost, "/agents:discover", (*Registry).postDiscover},
+	{http.MethodPost, "/agents:route", (*Registry).postRoute},
+	{http.MethodDelete, one, (*Registry).deleteOne},
+}
+
 func (r *Registry) serve(w http.ResponseWriter, req *http.Request, owner string) (int, any, error) {
-	ctx := req.Context()
-	switch path := req.URL.Path; {
-	case path == "/agents" && (req.Method == http.MethodGet || req.Method == http.MethodHead):
-		cards := []json.RawMessage{}
-		for _, a := range r.List(owner) {
-			cards = append(cards, a.Card)
+	path := req.URL.Path
+	if strings.HasPrefix(path, "/agents/") {
+		path = one
+	}
+	for _, to := range routes {
+		if to.method == req.Method && to.path == path {
+			return to.do(r, w, req, owner)
 		}
-		return http.StatusOK, map[string]any{"agents": cards}, nil
-	case path == "/agents:register" && req.Method == http.MethodPost:
-		raw, err := body(w, req, nil)
-		if err != nil {
-			return 0, nil, err
-		}
-		a, err := r.Register(ctx, owner, raw)
-		return http.StatusOK, a.Card, err
-	case path == "/agents:discover" && req.Method == http.MethodPost:
-		var in struct {
-			URL string `json:"url"`
-		}
-		if _, err := body(w, req, &in); err != nil {
-			return 0, nil, err
-		}
-		a, err := r.Discover(ctx, owner, in.URL)
-		return http.StatusOK, a.Card, err
-	case path == "/agents:route" && req.Method == http.MethodPost:
-		var in struct {
-			Prompt string   `json:"prompt"`
-			Tags   []string `json:"hint_tags"`
-		}
-		if _, err := body(w, req, &in); err != nil {
-			return 0, nil, err
-		}
-		a, err := r.Route(owner, in.Prompt, in.Tags)
-		return http.StatusOK, a.Card, err
-	case strings.HasPrefix(path, "/agents/") && req.Method == http.MethodDelete:
-		return http.StatusNoContent, nil, r.Remove(owner, strings.TrimPrefix(path, "/agents/"))
-	case strings.HasPrefix(path, "/agents/") && strings.Count(path, "/") > 2:
+	}
+	if strings.Count(req.URL.Path, "/") > 2 {
 		return 0, nil, errNoRoute
 	}
 	return 0, nil, errNoMethod
+}
+
+func (r *Registry) getList(_ http.ResponseWriter, _ *http.Request, owner string) (int, any, error) {
+	cards := []json.RawMessage{}
+	for _, a := range r.List(owner) {
+		cards = append(cards, a.Card)
+	}
+	return http.StatusOK, map[string]any{"agents": cards}, nil
+}
+
+func (r *Registry) postRegister(w http.ResponseWriter, req *http.Request, owner string) (int, any, error) {
+	raw, err := body(w, req, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	a, err := r.Register(req.Context(), owner, raw)
+	return http.StatusOK, a.Card, err
+}
+
+func (r *Registry) postDiscover(w http.ResponseWriter, req *http.Request, owner string) (int, any, error) {
+	var in struct {
+		URL string `json:"url"`
+	}
+	if _, err := body(w, req, &in); err != nil {
+		return 0, nil, err
+	}
+	a, err := r.Discover(req.Context(), owner, in.URL)
+	return http.StatusOK, a.Card, err
+}
+
+func (r *Registry) postRoute(w http.ResponseWriter, req *http.Request, owner string) (int, any, error) {
+	var in struct {
+		Prompt string   `json:"prompt"`
+		Tags   []string `json:"hint_tags"`
+	}
+	if _, err := body(w, req, &in); err != nil {
+		return 0, nil, err
+	}
+	a, err := r.Route(owner, in.Prompt, in.Tags)
+	return http.StatusOK, a.Card, err
+}
+
+func (r *Registry) deleteOne(_ http.ResponseWriter, req *http.Request, owner string) (int, any, error) {
+	return http.StatusNoContent, nil, r.Remove(owner, strings.TrimPrefix(req.URL.Path, "/agents/"))
 }
 
 // body reads a request's JSON, into v where it is given.
@@ -97,30 +133,39 @@ func body(w http.ResponseWriter, req *http.Request, v any) (json.RawMessage, err
 
 var errNotJSON = errors.New("the body is not JSON")
 
-func (r *Registry) fail(w http.ResponseWriter, req *http.Request, err error) {
-	status, kind := http.StatusInternalServerError, "internal"
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		status, kind = http.StatusRequestEntityTooLarge, "too_large"
-	case errors.Is(err, errNotJSON):
-		status, kind = http.StatusBadRequest, "invalid_request"
-	case errors.Is(err, netguard.ErrUnsafe), errors.Is(err, ErrInvalid):
-		status, kind = http.StatusUnprocessableEntity, "invalid_request"
-	case errors.Is(err, ErrFetch):
-		status, kind = http.StatusBadGateway, "backend_unavailable"
-	case errors.Is(err, ErrNotFound), errors.Is(err, errNoRoute):
-		status, kind = http.StatusNotFound, "not_found"
-	case errors.Is(err, errNoMethod):
-		status, kind = http.StatusMethodNotAllowed, "unsupported"
-	case errors.Is(err, ErrNone):
-		status, kind = http.StatusServiceUnavailable, "backend_unavailable"
-	case errors.Is(err, ErrFull):
-		status, kind = http.StatusConflict, "conflict"
-	default:
-		if req.Context().Err() == nil {
-			r.opt.Logger.Error("request failed", "method", req.Method, "path", req.URL.Path, "error", err)
+// statuses are what errors are answered as.
+var statuses = []struct {
+	err    error
+	status int
+	kind   string
+}{
+	{errNotJSON, http.StatusBadRequest, "invalid_request"},
+	{netguard.ErrUnsafe, http.StatusUnprocessableEntity, "invalid_request"},
+	{ErrInvalid, http.StatusUnprocessableEntity, "invalid_request"},
+	{ErrFetch, http.StatusBadGateway, "backend_unavailable"},
+	{ErrNotFound, http.StatusNotFound, "not_found"},
+	{errNoRoute, http.StatusNotFound, "not_found"},
+	{errNoMethod, http.StatusMethodNotAllowed, "unsupported"},
+	{ErrNone, http.StatusServiceUnavailable, "backend_unavailable"},
+	{ErrFull, http.StatusConflict, "conflict"},
+}
+
+func statusOf(err error) (status int, kind string) {
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return http.StatusRequestEntityTooLarge, "too_large"
+	}
+	for _, c := range statuses {
+		if errors.Is(err, c.err) {
+			return c.status, c.kind
 		}
+	}
+	return http.StatusInternalServerError, "internal"
+}
+
+func (r *Registry) fail(w http.ResponseWriter, req *http.Request, err error) {
+	status, kind := statusOf(err)
+	if status == http.StatusInternalServerError && req.Context().Err() == nil {
+		r.opt.Logger.Error("request failed", "method", req.Method, "path", req.URL.Path, "error", err)
 	}
 	writeJSON(w, status, map[string]string{"detail": err.Error(), "error_type": kind})
 }
