@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"runtime"
+	"sync"
 	"time"
 
 	"innerd/events"
@@ -18,13 +20,13 @@ const conversationAge = 30 * 24 * time.Hour
 // conversations it knew. Call it once, after the earlier server's children
 // were ended and before any Start.
 func (m *Manager) Recover(ctx context.Context) error {
-	for _, log := range m.store.Unfinished() {
+	each(m.store.Unfinished(), 16, func(log *journal.Log) { // each waits for the disk
 		if err := closeLeft(log); err != nil {
 			m.log.Error("a run of the earlier server could not be closed", log.Meta().LogAttr(), "error", err)
-			continue
+			return
 		}
 		m.countLeft(log)
-	}
+	})
 	for name, p := range m.probers { // so that the first run does not wait for it
 		if m.opt.Default == "" || m.opt.Default == name {
 			_, _ = p.status(ctx, 0)
@@ -34,10 +36,26 @@ func (m *Manager) Recover(ctx context.Context) error {
 	if err != nil {
 		return nil // none yet
 	}
-	for _, id := range ids {
-		m.loadConversation(id)
-	}
+	each(ids, 2*runtime.GOMAXPROCS(0), m.loadConversation)
 	return context.Cause(ctx)
+}
+
+// each calls f for every item, some at a time, and returns when all are done.
+func each[T any](items []T, atOnce int, f func(T)) {
+	work := make(chan T)
+	var wg sync.WaitGroup
+	for range min(atOnce, len(items)) {
+		wg.Go(func() { // ends with the work
+			for item := range work {
+				f(item)
+			}
+		})
+	}
+	for _, item := range items {
+		work <- item
+	}
+	close(work)
+	wg.Wait()
 }
 
 // countLeft counts a run that an earlier server began.
@@ -67,13 +85,13 @@ func (m *Manager) loadConversation(id string) {
 		}
 		return
 	}
-	for _, u := range st.Record.Units {
-		m.accepted.Store(max(m.accepted.Load(), u.Added)) // the clock goes on where it was
-	}
 	c := &conversation{id: id, owner: st.Owner, contextID: st.ContextID, backend: b, memory: toolbridge.NewMemory(), lastUsed: st.LastUsed}
 	c.began.Store(!st.Session.Zero())
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, u := range st.Record.Units {
+		m.accepted.Store(max(m.accepted.Load(), u.Added)) // the clock goes on where it was
+	}
 	m.conversations[id] = c
 	if old := m.byKey[c.key()]; old == nil || old.lastUsed.Before(c.lastUsed) {
 		m.byKey[c.key()] = c
