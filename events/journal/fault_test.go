@@ -18,6 +18,9 @@ type faults struct {
 	mu   sync.Mutex
 	hook func(op, name string, n int) (int, error)
 	ops  []string
+	// uncounted: a write that fails does not say what it has written before,
+	// like that of *os.File.
+	uncounted bool
 }
 
 func newFaults() *faults { return &faults{FS: journal.OS()} }
@@ -106,6 +109,9 @@ func (w *faultFile) WriteAt(p []byte, off int64) (int, error) {
 		if k, werr = w.File.WriteAt(p[:n], off); werr != nil {
 			return k, werr
 		}
+	}
+	if err != nil && w.f.uncounted {
+		k = 0
 	}
 	return k, err
 }

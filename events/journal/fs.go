@@ -42,8 +42,47 @@ func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	if err != nil {
 		return nil, err // not f: a nil *os.File is not a nil File
 	}
-	return f, nil
+	raw, err := f.SyscallConn()
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return osFile{f, raw}, nil
 }
+
+// osFile is a file that counts what a failed write has written before it
+// failed: os.File.WriteAt says 0 then, and on a disk that is nearly full all
+// of it would be written, cut and written again.
+type osFile struct {
+	*os.File
+	raw syscall.RawConn
+}
+
+// WriteAt writes as io.WriterAt says.
+func (f osFile) WriteAt(p []byte, off int64) (n int, err error) {
+	werr := f.raw.Write(func(fd uintptr) bool {
+		for n < len(p) && err == nil {
+			k, e := syscall.Pwrite(int(fd), p[n:min(n+maxWrite, len(p))], off+int64(n))
+			switch {
+			case errors.Is(e, syscall.EINTR):
+			case e != nil:
+				err = &fs.PathError{Op: "write", Path: f.Name(), Err: e}
+			case k == 0:
+				err = io.ErrShortWrite
+			default:
+				n += k
+			}
+		}
+		return true
+	})
+	if err == nil {
+		err = werr
+	}
+	return n, err
+}
+
+// maxWrite is what one write(2) is given at most.
+const maxWrite = 1 << 30
 
 func (osFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
 func (osFS) Rename(from, to string) error                 { return os.Rename(from, to) }

@@ -258,3 +258,37 @@ func TestFsyncKeepsFailing(t *testing.T) {
 	end(t, l)
 	want(t, visible(t, l, 0), "1 a", "2 [assistant.usage]", "3 [session.end]")
 }
+
+// A file layer that does not say how much of a failed write it has taken
+// leaves bytes behind the end; none of them may stand there when the run has
+// ended.
+func TestFailedWriteThatIsNotCounted(t *testing.T) {
+	f := newFaults()
+	f.uncounted = true
+	dir := t.TempDir()
+	s := open(t, dir, &journal.Options{FS: f, UnwrittenBytes: 4000, Fsync: journal.FsyncNone})
+	l := create(t, s, run)
+	say(t, l, "a")
+	await(t, l, 1)
+	disk := &fullDisk{room: 3000, gives: 2000, err: syscall.ENOSPC}
+	f.set(disk.hook)
+	var err error
+	for err == nil {
+		_, err = l.Append(events.MessageDelta{Delta: strings.Repeat("x", 3000), MessageID: "m"})
+	}
+	_ = l.End([]events.Data{events.End{State: events.Completed}}, journal.RunEnd{State: events.Completed}) // it says that the disk is full
+	f.set(nil)
+	raw, err := os.ReadFile(filepath.Join(dir, "runs", run, "000000000001.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := 0
+	for line := range bytes.Lines(raw) {
+		if id++; !bytes.HasPrefix(line, fmt.Appendf(nil, `{"id":%d,`, id)) || !bytes.HasSuffix(line, []byte("}\n")) {
+			t.Fatalf("in the place of event %d: %.80q", id, line)
+		}
+	}
+	if int64(id) != l.Last() {
+		t.Fatalf("%d lines on disk, %d events", id, l.Last())
+	}
+}

@@ -163,7 +163,7 @@ func (d *disk) write(l *Log, buf []byte) (int, error) {
 	n, err := writeAt(d.file, buf, d.x.size())
 	l.s.wroteBytes(n, err)
 	if err != nil {
-		d.torn = n > 0
+		d.torn = true // also at 0: not every file layer counts what a write took that then failed
 		n = bytes.LastIndexByte(buf[:n], '\n') + 1
 	}
 	if n > 0 && l.s.opt.Fsync == FsyncAlways {
