@@ -191,7 +191,9 @@ func toolSetCases() []Case {
 		}
 		return t
 	}
+	none := Turn{Prompt: "Use nothing.", Steps: []Step{{Text: "Nothing was used."}}, Want: Want{Said: []string{"Nothing was used."}, Withheld: []string{"alpha"}}}
 	first := with("alpha")
+	first.Want.Heard = append(first.Want.Heard, "Use nothing.")
 	second := with("beta")
 	second.Want.Withheld = []string{"alpha"}
 	second.Want.Heard = append(second.Want.Heard, "Use alpha.") // it goes on
@@ -200,7 +202,7 @@ func toolSetCases() []Case {
 	clash := with(InClash)
 	clash.Want.NoTool = true
 	return []Case{
-		{Name: "tools-changed", Why: "a host may have other tools in every turn, and the agent goes on", Needs: tools(), Turns: []Turn{first, second, third}},
+		{Name: "tools-changed", Why: "a host may have other tools in every turn, and the agent goes on", Needs: tools(), Turns: []Turn{none, first, second, third}},
 		{Name: "clashing-name", Why: "a tool of the host has its own name, also where the agent has one of that name", Needs: []Need{NeedTools, NeedNatives}, Turns: []Turn{clash}},
 	}
 }

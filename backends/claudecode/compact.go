@@ -54,7 +54,7 @@ func (c *conversation) Compact(ctx context.Context) error {
 	p := c.current()
 	if p == nil { // resumed, and not asked anything yet
 		var err error
-		if p, err = c.launched(ctx, launchOf(&backends.Settings{}, c.login.Model), nil); err != nil {
+		if p, _, err = c.launched(ctx, launchOf(&backends.Settings{}, c.login.Model), nil, nil); err != nil {
 			return canceledOr(ctx, err)
 		}
 	}

@@ -162,60 +162,62 @@ func (c *conversation) save() error {
 	return nil
 }
 
-// ready gives a process that can take the turn: the one that runs, if it was
-// launched for such a turn, or a new one that resumes the session.
-func (c *conversation) ready(ctx context.Context, in *backends.Input, h backends.Host) (*process, error) {
+// ready gives a process that has the turn's input, or is ready for it: the one
+// that runs, if it was launched for such a turn, or a new one. Sent is whether
+// it has the input.
+func (c *conversation) ready(ctx context.Context, in *backends.Input, first *opening) (p *process, sent bool, err error) {
 	model, foreign := c.login.chooseModel(in.Set.Model)
-	p, err := c.launched(ctx, launchOf(&in.Set, model), in.Set.Tools)
-	if err != nil {
-		return nil, err
+	if foreign != "" {
+		first.t.notices = append(first.t.notices, "the model "+foreign+" is not one of Claude Code's; using "+orElse(model, "its default"))
 	}
-	h.Emit(events.Event{}) // the start is over, and was a success
+	hurry := first
+	if in.Set.Effort != "" || in.Set.ThinkingTokens != 0 {
+		hurry = nil // what can be set once claude runs must be set before
+	}
+	if p, sent, err = c.launched(ctx, launchOf(&in.Set, model), in.Set.Tools, hurry); err != nil || sent {
+		return p, sent, err
+	}
+	first.t.alive() // the start is over, and was a success
 	if c.forked != "" {
-		h.Emit(status(events.StateNotice, "the session is forked: "+c.forked+"; this conversation goes on in a copy, session "+c.session))
+		first.t.emit(status(events.StateNotice, "the session is forked: "+c.forked+"; this conversation goes on in a copy, session "+c.session).Data)
 		c.forked = ""
 	}
-	if foreign != "" {
-		h.Emit(status(events.StateNotice, "the model "+foreign+" is not one of Claude Code's; using "+orElse(model, "its default")))
-	}
-	return p, c.tune(ctx, p, h, &in.Set)
+	return p, false, c.tune(ctx, p, first.t.h, &in.Set)
 }
 
 // launched gives a process of that launch. Nothing is emitted before: it may
-// turn out that claude has lost the session.
-func (c *conversation) launched(ctx context.Context, l launch, tools []backends.Tool) (*process, error) {
-	p := c.current()
+// turn out that claude has lost the session. A process that is started for a
+// new session, where that cannot be, may be given its first input.
+func (c *conversation) launched(ctx context.Context, l launch, tools []backends.Tool, first *opening) (p *process, sent bool, err error) {
+	p = c.current()
 	// Claude counts what it may spend from its start on.
 	fits := p != nil && p.launch == l && (l.maxCost == 0 || p.unused()) && !p.outdated(tools)
 	why := c.conflict(p, !fits)
 	if fits && why == "" {
 		if err := p.setTools(ctx, tools); err != nil {
-			return nil, c.ended(p, err)
+			return nil, false, c.ended(p, err)
 		}
-		return p, nil
+		return p, false, nil
 	}
 	if p != nil {
 		if err := c.retire(ctx, p); err != nil { // two processes would spoil the session
-			return nil, &backends.Error{Type: events.ErrInternal, Message: "the claude before could not be ended: " + err.Error()}
+			return nil, false, &backends.Error{Type: events.ErrInternal, Message: "the claude before could not be ended: " + err.Error()}
 		}
 	}
 	if why != "" {
 		c.fork()
 		c.forked = why
 	}
-	p, err := c.launch(ctx, l, tools)
+	c.effort, c.think, c.denied = "", 0, nil
+	p, sent, err = c.launch(ctx, l, tools, first)
 	if errors.Is(err, errNoConversation) {
 		if c.told {
-			return nil, backends.ErrNewSession
+			return nil, false, backends.ErrNewSession
 		}
 		c.session = newUUID() // an attempt before left a name and nothing in it
-		p, err = c.launch(ctx, l, tools)
+		p, sent, err = c.launch(ctx, l, tools, first)
 	}
-	if err != nil {
-		return nil, err
-	}
-	c.effort, c.think, c.denied = "", 0, nil
-	return p, nil
+	return p, sent, err
 }
 
 // retire ends a process that another takes the place of.
@@ -228,30 +230,62 @@ func (c *conversation) retire(ctx context.Context, p *process) error {
 	return p.end(ctx)
 }
 
-// launch starts a process for this conversation's session. The id is saved
-// before: from here on claude may know it.
-func (c *conversation) launch(ctx context.Context, l launch, tools []backends.Tool) (*process, error) {
-	if err := c.save(); err != nil {
-		return nil, err
-	}
+// launch starts a process for this conversation's session, and gives it the
+// first input at once where the session is new. The id is saved while the
+// process starts, and before it is told anything: from there on claude may know it.
+func (c *conversation) launch(ctx context.Context, l launch, tools []backends.Tool, first *opening) (p *process, sent bool, err error) {
 	there := c.resumes()
 	if there {
 		c.forkOf = ""
 	}
+	if there || c.forkOf != "" {
+		first = nil
+	}
 	env, secrets := c.environ(c.cfg.Env)
-	p := newProcess(l, newToolset(tools), &c.cfg, c.b)
-	err := p.start(ctx, c.b.o.Children, proc.Command{
+	p = newProcess(l, newToolset(tools), &c.cfg, c.b)
+	saved := make(chan error, 1)
+	go func() { saved <- c.save() }() // ends with the disk's work, which is waited for below
+	err = p.start(ctx, c.b.o.Children, proc.Command{
 		Name: binaryName, Path: c.path, Args: l.args(c.session, there, c.forkOf, c.cfg.AddDirs), Dir: c.cfg.Dir,
 		Env: c.b.o.Children.Environ(env), Conversation: c.cfg.ID, Secrets: secrets, Grace: c.cfg.Grace,
 	})
+	if unsaved := <-saved; unsaved != nil && err == nil {
+		_ = p.child.Stop(context.WithoutCancel(ctx))
+		err = unsaved
+	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	if first != nil {
+		c.sent(first.t.uuid)
+	}
+	if err := p.initialize(ctx, first); err != nil {
+		return nil, false, c.unsaid(p, first, err)
 	}
 	if !c.adopt(p) {
 		_ = p.end(ctx)
-		return nil, errClosed
+		return nil, false, c.unsaid(p, first, errClosed)
 	}
-	return p, nil
+	return p, first != nil, nil
+}
+
+// unsaid undoes an opening, if there was one, whose process is of no use. What
+// claude may have of it on its disk is nobody's: the next try has a session of
+// its own.
+func (c *conversation) unsaid(p *process, first *opening, err error) error {
+	if first == nil {
+		return err
+	}
+	p.detach()
+	first.t.settle()
+	first.t.tr.lost()
+	if !c.told {
+		c.session = newUUID()
+	}
+	if errors.Is(err, errNoConversation) { // it was asked for none
+		return &backends.Error{Type: events.ErrInternal, Message: "claude looks for a session that it shall begin"}
+	}
+	return err
 }
 
 // adopt makes p the conversation's process; false: it was closed meanwhile.

@@ -139,6 +139,7 @@ func (p *player) expect(want string) error {
 	if err != nil {
 		return fmt.Errorf("no line with %s: %w", want, err)
 	}
+	p.hear(line)
 	var m struct {
 		RequestID string `json:"request_id"`
 		UUID      string `json:"uuid"`
@@ -158,12 +159,22 @@ func (p *player) expect(want string) error {
 	return nil
 }
 
+// hear leaves what the fake was told where the test finds it.
+func (p *player) hear(line string) {
+	f, err := os.OpenFile(os.Getenv("FAKE_SCRIPT")+".heard", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, _ = f.WriteString(line)
+		_ = f.Close()
+	}
+}
+
 // faked is a conversation with the fake.
 type faked struct {
 	backends.Conversation
 	script  string
 	backend *claudecode.Backend
 	saved   []backends.Session
+	save    func() error // nil: it is kept
 	home    string
 	logged  tallyLog
 	strays  atomic.Int64
@@ -202,8 +213,14 @@ func openFake(t *testing.T, bare bool, session string, acts ...act) *faked {
 	}
 	f.Conversation, err = b.Open(t.Context(), backends.Config{
 		ID: "01TESTTESTTESTTESTTESTTEST", Dir: t.TempDir(), Grace: 300 * time.Millisecond, Session: backends.Session{ID: session},
-		Env:   map[string]string{"CLAUDECODE_TEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "CLAUDE_CONFIG_DIR": "/not/this"},
-		Save:  func(s backends.Session) error { f.saved = append(f.saved, s); return nil },
+		Env: map[string]string{"CLAUDECODE_TEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "CLAUDE_CONFIG_DIR": "/not/this"},
+		Save: func(s backends.Session) error {
+			if f.save != nil {
+				return f.save()
+			}
+			f.saved = append(f.saved, s)
+			return nil
+		},
 		Stray: func(events.Event) { f.strays.Add(1) },
 	})
 	if err != nil {

@@ -35,7 +35,9 @@ type process struct {
 	mu      sync.Mutex
 	child   *proc.Child
 	turn    *turn // nil between runs
+	next    *turn // whose input was sent before claude was ready
 	used    bool  // there was a turn
+	serves  bool  // claude has the server that the host's tools are in
 	tools   *toolset
 	told    map[string]string // what the model was told of each tool so far
 	listed  chan struct{}     // closed when claude has fetched the tools
@@ -53,14 +55,14 @@ type process struct {
 func newProcess(l launch, tools *toolset, cfg *backends.Config, b *Backend) *process {
 	p := &process{
 		log: b.log, unknown: &b.unknown, models: b.setModels, launch: l, dir: cfg.Dir, tools: tools, listed: make(chan struct{}), stray: cfg.Stray, told: map[string]string{},
+		serves:  len(tools.tools) > 0, // it costs claude 25 ms of its start, and the model some words
 		waiting: map[string]chan controlResponse{}, cancels: map[string]context.CancelFunc{},
 	}
 	p.tellLocked(tools)
 	return p
 }
 
-// start runs the program and waits until it is ready for input. On any error
-// no process is left.
+// start runs the program. On an error no process is left.
 func (p *process) start(ctx context.Context, children *backends.Children, cmd proc.Command) error {
 	cmd.OnLine, cmd.OnNotice = p.line, p.notice
 	child, err := children.Start(ctx, cmd)
@@ -73,21 +75,36 @@ func (p *process) start(ctx context.Context, children *backends.Children, cmd pr
 	p.mu.Lock()
 	p.child = child
 	p.mu.Unlock()
+	return nil
+}
+
+// initialize waits until the process that was started is ready for input. A
+// first input, if there is one, is sent before that: claude takes it as soon as
+// it can. On any error no process is left.
+func (p *process) initialize(ctx context.Context, first *opening) error {
 	limited, cancel := context.WithTimeoutCause(ctx, startLimit, &backends.Error{
 		Type: events.ErrBackendUnavailable, Message: "claude did not get ready in " + startLimit.String(),
 	})
 	defer cancel()
-	res, err := p.call(limited, newInitialize(p.launch.system))
+	ch := make(chan controlResponse, 1)
+	id, err := p.ask(newInitialize(p.launch.system, p.serves), ch)
+	if err == nil && first != nil {
+		err = p.open(first)
+	}
+	var res controlResponse
+	if err == nil {
+		res, err = p.wait(limited, id, ch)
+	}
 	if err == nil && res.Subtype != "error" {
 		p.models(res.Response)
 		return nil
 	}
-	_ = child.Stop(context.WithoutCancel(ctx)) // it is of no use to anybody, and has its own grace
+	_ = p.child.Stop(context.WithoutCancel(ctx)) // it is of no use to anybody, and has its own grace
 	switch {
 	case p.earlyError() != nil:
 		return p.earlyError()
 	case errors.Is(err, errEnded):
-		return crashed(backends.Exit(child.Exit()), false)
+		return crashed(backends.Exit(p.child.Exit()), false)
 	case err != nil:
 		return err
 	}
@@ -103,6 +120,11 @@ func (p *process) call(ctx context.Context, request any) (controlResponse, error
 	if err != nil {
 		return controlResponse{}, err
 	}
+	return p.wait(ctx, id, ch)
+}
+
+// wait waits for the answer to a request.
+func (p *process) wait(ctx context.Context, id string, ch chan controlResponse) (controlResponse, error) {
 	select {
 	case r := <-ch:
 		return r, nil
@@ -204,14 +226,6 @@ func (p *process) earlyError() error {
 	return p.early
 }
 
-// attach gives what claude prints from now on to t; it must be called before
-// the input that begins t is sent.
-func (p *process) attach(t *turn) {
-	p.mu.Lock()
-	p.turn, p.used = t, true
-	p.mu.Unlock()
-}
-
 // unused reports whether no turn has run in it.
 func (p *process) unused() bool {
 	p.mu.Lock()
@@ -223,7 +237,7 @@ func (p *process) unused() bool {
 // when the process has ended.
 func (p *process) detach() {
 	p.mu.Lock()
-	p.turn = nil
+	p.turn, p.next = nil, nil
 	p.mu.Unlock()
 }
 
@@ -241,6 +255,9 @@ func (p *process) line(b []byte) {
 	}
 	if !known(l) {
 		p.countUnknown(l)
+	}
+	if p.opens(l) {
+		t = p.attachNext()
 	}
 	switch l.Type {
 	case lineControlResponse:

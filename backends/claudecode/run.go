@@ -29,29 +29,42 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	if words := pick.words(in.Set.Tools); words != "" {
 		content = append(content, textBlock(words))
 	}
-	p, err := c.ready(ctx, &in, h)
+	t := newTurn(ctx, h, newUUID(), &in.Set)
+	defer t.settle()
+	if !known {
+		t.notices = append(t.notices, "this tool_choice is not known, and is ignored: "+excerpt(in.Set.ToolChoice))
+	}
+	p, err := c.begun(ctx, &in, &opening{t, content})
 	if err != nil {
 		return backends.Outcome{}, canceledOr(ctx, err)
-	}
-	if ctx.Err() != nil {
-		return backends.Outcome{}, canceledOr(ctx, nil)
-	}
-	if !known {
-		h.Emit(status(events.StateNotice, "this tool_choice is not known, and is ignored: "+excerpt(in.Set.ToolChoice)))
-	}
-	t := newTurn(ctx, h, newUUID(), &in.Set)
-	p.attach(t)
-	c.told = true
-	c.sent(t.uuid)
-	if err := p.say(t.uuid, content); err != nil && !errors.Is(err, errEnded) { // its end is seen below
-		p.detach()
-		t.settle()
-		return backends.Outcome{}, &backends.Error{Type: events.ErrInvalidRequest, Message: err.Error()}
 	}
 	run.begin(p, t)
 	c.await(ctx, p, t)
 	t.settle()
 	return c.conclude(ctx, p, t)
+}
+
+// begun gives the process that has the turn's input.
+func (c *conversation) begun(ctx context.Context, in *backends.Input, first *opening) (*process, error) {
+	p, sent, err := c.ready(ctx, in, first)
+	if err != nil {
+		return nil, err
+	}
+	if sent {
+		c.told = true
+		return p, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	p.attach(first.t)
+	c.told = true
+	c.sent(first.t.uuid)
+	if err := p.say(first.t.uuid, first.content); err != nil && !errors.Is(err, errEnded) { // its end is seen below
+		p.detach()
+		return nil, &backends.Error{Type: events.ErrInvalidRequest, Message: err.Error()}
+	}
+	return p, nil
 }
 
 // await returns when the turn is over, or the process has ended.

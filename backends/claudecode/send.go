@@ -46,7 +46,7 @@ func errorBody(id, message string) outBody {
 
 type initializeRequest struct {
 	Subtype    string                   `json:"subtype"`
-	SDKServers []string                 `json:"sdkMcpServers"`
+	SDKServers []string                 `json:"sdkMcpServers,omitempty"`
 	Append     string                   `json:"appendSystemPrompt,omitempty"`
 	Hooks      map[string][]hookMatcher `json:"hooks"`
 }
@@ -55,11 +55,15 @@ type hookMatcher struct {
 	CallbackIDs []string `json:"hookCallbackIds"`
 }
 
-func newInitialize(system string) initializeRequest {
-	return initializeRequest{
-		Subtype: "initialize", SDKServers: []string{serverName}, Append: system,
+func newInitialize(system string, serves bool) initializeRequest {
+	r := initializeRequest{
+		Subtype: "initialize", Append: system,
 		Hooks: map[string][]hookMatcher{"PreToolUse": {{CallbackIDs: []string{"pre"}}}},
 	}
+	if serves {
+		r.SDKServers = []string{serverName}
+	}
+	return r
 }
 
 type interruptRequest struct {
@@ -90,6 +94,21 @@ type mcpNotification struct {
 	Subtype string         `json:"subtype"`
 	Server  string         `json:"server_name"`
 	Message map[string]any `json:"message"`
+}
+
+type serversRequest struct {
+	Subtype string               `json:"subtype"`
+	Servers map[string]mcpServer `json:"servers"`
+}
+
+type mcpServer struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+}
+
+// serverAdded gives claude the server that its start was not told of.
+func serverAdded() serversRequest {
+	return serversRequest{"mcp_set_servers", map[string]mcpServer{serverName: {"sdk", serverName}}}
 }
 
 func toolsChanged() mcpNotification {

@@ -47,15 +47,19 @@ func (p *process) setTools(ctx context.Context, tools []backends.Tool) error {
 	p.mu.Lock()
 	same := sameTools(p.tools.tools, tools)
 	listed := make(chan struct{})
+	change := any(toolsChanged())
+	if !p.serves {
+		change = serverAdded()
+	}
 	if !same {
-		p.tools, p.listed = newToolset(tools), listed
+		p.tools, p.listed, p.serves = newToolset(tools), listed, true
 		p.tellLocked(p.tools)
 	}
 	p.mu.Unlock()
 	if same {
 		return nil
 	}
-	if _, err := p.ask(toolsChanged(), nil); err != nil {
+	if _, err := p.ask(change, nil); err != nil {
 		return err
 	}
 	late := time.NewTimer(listLimit)

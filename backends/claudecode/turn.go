@@ -20,6 +20,7 @@ type turn struct {
 	interactive bool
 	waits       bool // for background work; else that is ended
 	began       time.Time
+	notices     []string // told at its beginning
 
 	tr      *translator
 	tally   tally

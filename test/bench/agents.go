@@ -85,7 +85,7 @@ func cold(m measured) func(*bench, context.Context) error {
 			if err := in.probed(ctx); err != nil {
 				return 0, err
 			}
-			return in.agentTurn(ctx, m.word, "bench", []any{object{"role": "user", "content": hears}})
+			return in.agentTurn(ctx, m.word, "bench", []any{object{"role": "user", "content": hears}}, m.tools...)
 		}
 		theirs := func(i int) (time.Duration, error) {
 			dir, err := b.folder()
@@ -102,7 +102,7 @@ func cold(m measured) func(*bench, context.Context) error {
 			at, err := one.turn(ctx, i)
 			return at.Sub(began), err
 		}
-		return b.compare(m, pin, "cold first turn", 1, 50, 20*time.Millisecond, ours, theirs)
+		return b.compare(m, pin, "cold first turn"+m.with, 1, 50, 20*time.Millisecond, ours, theirs)
 	}
 }
 
@@ -138,9 +138,9 @@ func (b *bench) compare(m measured, pin agents.Pinned, what string, before, pair
 
 // agentTurn runs a turn and gives the time to its first delta. It brings the
 // whole conversation, as hosts do.
-func (p *process) agentTurn(ctx context.Context, backend, contextID string, messages []any) (time.Duration, error) {
+func (p *process) agentTurn(ctx context.Context, backend, contextID string, messages []any, tools ...any) (time.Duration, error) {
 	return firstOf(ctx, http.DefaultClient, p.url+"/message:stream", object{
-		"context_id": contextID, "messages": messages, "metadata": object{"backend": backend},
+		"context_id": contextID, "messages": messages, "metadata": object{"backend": backend, "native_tool_schemas": tools},
 	})
 }
 

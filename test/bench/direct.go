@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,7 +27,16 @@ type measured struct {
 	name, word string
 	env        func(pin agents.Pinned, sc *modelstub.Scenario) []string // innerd's
 	direct     func(ctx context.Context, dir string, pin agents.Pinned, sc *modelstub.Scenario) (direct, error)
-	shared     bool // many conversations have one process
+	shared     bool   // many conversations have one process
+	tools      []any  // that the host lends
+	with       string // says so
+}
+
+// withTool is Claude Code with a tool of its host's, for which it has another
+// server: what that costs it is not innerd's.
+func withTool(m measured) measured {
+	m.direct, m.with, m.tools = directClaudeTool, " with a host's tool", []any{object{"name": "lookup", "description": toolDoes, "input_schema": toolTakes}}
+	return m
 }
 
 var measuredAgents = []measured{
@@ -61,12 +71,36 @@ type claudeDirect struct {
 	tb  *standIn
 }
 
-func directClaude(ctx context.Context, dir string, pin agents.Pinned, sc *modelstub.Scenario) (d direct, err error) {
+// claudeArgs are innerd's beside those of every test.
+var claudeArgs = []string{
+	"--forward-subagent-text", "--disallowedTools=CronCreate,CronDelete,CronList,ScheduleWakeup,Monitor,Workflow," +
+		"SendMessage,ListAgents,EnterPlanMode,ExitPlanMode,EnterWorktree,ExitWorktree,AskUserQuestion",
+}
+
+func directClaude(ctx context.Context, dir string, pin agents.Pinned, sc *modelstub.Scenario) (direct, error) {
+	return claudeWith(ctx, dir, pin, sc)
+}
+
+// directClaudeTool is directClaude with a tool of its host's.
+func directClaudeTool(ctx context.Context, dir string, pin agents.Pinned, sc *modelstub.Scenario) (direct, error) {
+	return claudeWith(ctx, dir, pin, sc, object{
+		"name": "lookup", "description": toolDoes, "inputSchema": toolTakes, "annotations": object{"readOnlyHint": true},
+	})
+}
+
+func claudeWith(ctx context.Context, dir string, pin agents.Pinned, sc *modelstub.Scenario, tools ...object) (d direct, err error) {
 	defer recovered(&err)
 	tb := &standIn{ctx: ctx}
-	cli := claudecli.Start(tb, claudecli.Options{Path: pin.Path, Dir: dir, Home: dir, BaseURL: sc.BaseURL(), Key: sc.Key()})
+	cli := claudecli.Start(tb, claudecli.Options{
+		Path: pin.Path, Dir: dir, Home: dir, ConfigDir: filepath.Join(dir, "claude"), BaseURL: sc.BaseURL(), Key: sc.Key(),
+		Args: claudeArgs, Host: claudecli.Host{Tools: tools},
+	})
 	return &claudeDirect{cli, tb}, nil
 }
+
+const toolDoes = "Looks something up."
+
+var toolTakes = object{"type": "object", "properties": object{"what": object{"type": "string"}}}
 
 func (c *claudeDirect) turn(_ context.Context, i int) (at time.Time, err error) {
 	defer recovered(&err)
