@@ -91,6 +91,15 @@ func parseKeys(entries []string, named bool) []Key {
 	return keys
 }
 
+// Secret is the secret of an entry of a list of keys.
+func Secret(entry string) string {
+	entry = strings.TrimSpace(entry)
+	if name, secret, ok := strings.Cut(entry, ":"); ok && secret != "" && ownerName.MatchString(name) {
+		return secret
+	}
+	return entry
+}
+
 type ownerKey struct{}
 
 // Owner is whose key the request was made with.
@@ -104,7 +113,7 @@ func (s *Server) authenticate(r *http.Request) (*http.Request, error) {
 	owner := DefaultOwner
 	if !s.opt.Open {
 		found, ok := s.ownerOf(r.Header.Get("Authorization"))
-		if !ok && !openPath(r.URL.Path) {
+		if !ok && !s.opened(r.URL.Path) {
 			return r, errUnauthorized
 		}
 		owner = found

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// slowest is what a body must bring on average, in bytes a second, once its
-// first time is over: less holds a connection and is no upload.
+// slowest is what a body must bring on average, in bytes a second, once ten
+// times its progress are over: less holds a connection and is no upload.
 const slowest = 1 << 10
 
 // pacedBody gives a body up that stops coming, or that comes a byte now and
@@ -34,7 +34,7 @@ func (s *Server) paced(w http.ResponseWriter, r *http.Request) {
 
 func (b *pacedBody) arm() {
 	next := time.Now().Add(b.progress) // each time anew: slow is not stalled
-	if last := b.began.Add(2*b.progress + time.Duration(b.n/slowest)*time.Second); last.Before(next) {
+	if last := b.began.Add(10*b.progress + time.Duration(b.n/slowest)*time.Second); last.Before(next) {
 		next = last
 	}
 	_ = b.rc.SetReadDeadline(next)

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"net/url"
 	"time"
 
 	"innerd/backends"
@@ -89,6 +90,16 @@ func (m *Manager) promptParts(l *live, prompt history.Message) ([]events.Part, e
 	return parts, context.Cause(l.ctx)
 }
 
+// bareURL is a URL without what of it may be a key.
+func bareURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(a URL that cannot be read)"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
 func (m *Manager) load(l *live, a events.Part) events.Part {
 	if a.URL == "" || a.Data != "" {
 		return a
@@ -102,7 +113,7 @@ func (m *Manager) load(l *live, a events.Part) events.Part {
 			return got
 		}
 	}
-	note := "attachment " + a.URL + " could not be loaded: " + err.Error()
+	note := "attachment " + bareURL(a.URL) + " could not be loaded: " + err.Error()
 	l.rec.record(events.Status{State: events.StateNotice, Detail: note})
 	return events.Text("[" + note + "]")
 }

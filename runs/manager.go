@@ -19,6 +19,7 @@ import (
 	"innerd/backends"
 	"innerd/events"
 	"innerd/events/journal"
+	"innerd/runs/redact"
 	"innerd/telemetry"
 	"innerd/toolbridge"
 )
@@ -38,6 +39,9 @@ type Options struct {
 	// Fetch loads an attachment named by URL; nil refuses them.
 	Fetch  func(context.Context, events.Part) (events.Part, error)
 	Logger *slog.Logger
+	// Redact is what is taken out of events before they are stored, with the
+	// secrets of each request; nil: they are stored as agents say them.
+	Redact *redact.Set
 	Tracer *telemetry.Tracer // nil: runs are in no trace of ours
 }
 

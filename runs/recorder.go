@@ -56,6 +56,7 @@ type recorder struct {
 	busy    atomic.Int64 // native calls that run
 	dropped atomic.Int64
 	stop    func(error) // ends the turn with a cause
+	redact  *redactor   // nil: nothing is taken out
 
 	span  *telemetry.Span     // the run's
 	first func(time.Duration) // told of the first delta; nil: nobody
@@ -146,6 +147,16 @@ func (r *recorder) recordLocked(d events.Data) {
 
 // append writes to the log. A log that can't take more ends the turn.
 func (r *recorder) append(d events.Data) {
+	if r.redact == nil {
+		r.write(d)
+		return
+	}
+	for _, d := range r.redact.events(d) {
+		r.write(d)
+	}
+}
+
+func (r *recorder) write(d events.Data) {
 	id, err := r.log.Append(d)
 	if err != nil {
 		r.stop(err)
@@ -163,18 +174,27 @@ func (r *recorder) deltaLocked(kind events.Type, key, delta string, whole events
 		r.closeBlockLocked(false)
 		r.openBlockLocked(kind, key)
 	}
-	r.open.sum = append(r.open.sum, delta...)
 	if r.ttft == 0 {
 		r.firstDeltaLocked()
 	}
-	switch {
-	case whole != nil && key == r.open.id:
-		r.append(whole) // as it is: a new one would be garbage for every delta
-	case kind == events.TypeMessage:
-		r.append(events.MessageDelta{Delta: delta, MessageID: r.open.id})
-	default:
-		r.append(events.ReasoningDelta{Delta: delta, ReasoningID: r.open.id})
+	if r.redact == nil && whole != nil && key == r.open.id {
+		r.open.sum = append(r.open.sum, delta...)
+		r.write(whole) // as it is: a new one would be garbage for every delta
+		return
 	}
+	if delta = r.shownLocked(delta); delta != "" {
+		r.showLocked(kind, delta)
+	}
+}
+
+// showLocked writes a piece of the open text.
+func (r *recorder) showLocked(kind events.Type, delta string) {
+	r.open.sum = append(r.open.sum, delta...)
+	if kind == events.TypeMessage {
+		r.write(events.MessageDelta{Delta: delta, MessageID: r.open.id})
+		return
+	}
+	r.write(events.ReasoningDelta{Delta: delta, ReasoningID: r.open.id})
 }
 
 func (r *recorder) firstDeltaLocked() {
@@ -208,6 +228,7 @@ func (r *recorder) closeBlockLocked(partial bool) {
 }
 
 func (r *recorder) closeWithLocked(m events.Message) {
+	r.flushLocked()
 	b := r.open
 	r.open = block{sum: b.sum}
 	switch b.kind {
@@ -275,6 +296,7 @@ func (r *recorder) takeBackLocked(kind events.Type, prefix, key string) string {
 	delete(r.last, prefix+key)
 	if r.open.kind == kind && r.open.key == key {
 		r.open = block{sum: r.open.sum}
+		r.forgetLocked()
 		return id
 	}
 	if id != "" && kind == events.TypeMessage {

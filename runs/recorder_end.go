@@ -27,10 +27,10 @@ func (r *recorder) seal(v verdict, backend string, output json.RawMessage) ([]ev
 		}
 	}
 	if v.state == events.Completed {
-		return []events.Data{usage, end}, v
+		return r.closing(usage, end), v
 	}
 	end.Usage, end.Output = &usage, nil
-	return []events.Data{*v.err, end}, v
+	return r.closing(*v.err, end), v
 }
 
 // appended is the id of the last event that went into the log.

@@ -338,10 +338,11 @@ func (m *Manager) forgetUnusedLocked(c *conversation) {
 func (m *Manager) newRun(owner string, spec Spec, conv *conversation) (*Run, error) {
 	id := spec.TaskID
 	said, all := briefOf(spec.Messages)
+	secrets := m.redactor(spec)
 	meta := journal.RunMeta{
 		ID: id, Owner: owner, ContextID: spec.ContextID, ConversationID: conv.id, Backend: conv.backend.Name(),
-		Created: time.Now(), BodyHash: spec.BodyHash, Request: requestRecord(spec),
-		Prompt: said, PromptWhole: all,
+		Created: time.Now(), BodyHash: spec.BodyHash, Request: secrets.json(requestRecord(spec)),
+		Prompt: secrets.text(said), PromptWhole: all,
 	}
 	log, err := m.store.Create(meta)
 	if errors.Is(err, journal.ErrExists) {
@@ -359,6 +360,7 @@ func (m *Manager) newRun(owner string, spec Spec, conv *conversation) (*Run, err
 	}
 	l.ctx, l.cancel = context.WithCancelCause(m.ctx)
 	l.rec = newRecorder(log, l.cancel)
+	l.rec.redact = secrets
 	l.rec.callLimit, l.rec.maxCost = spec.ToolCallLimit, spec.MaxCostUSD
 	l.stats, l.span = m.stats, m.span(meta, spec.Trace)
 	l.rec.span, l.rec.first = l.span, m.stats.times[meta.Backend].first.Observe

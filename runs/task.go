@@ -78,7 +78,7 @@ func (l *live) fill(t *Task) {
 	started := l.started
 	l.mu.Unlock()
 	for _, p := range l.sess.Pending() {
-		t.Pending = append(t.Pending, pending(p))
+		t.Pending = append(t.Pending, l.rec.redact.pending(pending(p)))
 	}
 	switch {
 	case !started:

@@ -88,6 +88,17 @@ func (s *Set) Known(secrets ...string) *Set {
 	return out
 }
 
+// SecretName reports whether a variable's name says that its value is a secret.
+func SecretName(name string) bool {
+	name = strings.ToUpper(name)
+	for _, word := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
 // Read reads patterns, one a line; an empty line and one that begins with #
 // are none.
 func Read(raw []byte) ([]string, error) {
