@@ -3,6 +3,7 @@ package a2a
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -38,71 +39,93 @@ func (s *Server) failREST(w http.ResponseWriter, r *http.Request, err error) {
 
 var errPath = spec.ErrMethod.With("there is no such path, or not with this method")
 
+// operations of HTTP+JSON. given is what the path says of the request.
+type restOperation func(s *Server, w http.ResponseWriter, r *http.Request, c Call, given map[string]any) error
+
+// restRoutes are the operations by method and path, below the prefix and the
+// tenant.
+var restRoutes = map[string]restOperation{
+	"POST /message:send": func(s *Server, w http.ResponseWriter, r *http.Request, c Call, _ map[string]any) error {
+		return answer(s, w, r, c, (*Server).SendMessage, nil)
+	},
+	"POST /message:stream": func(s *Server, w http.ResponseWriter, r *http.Request, c Call, _ map[string]any) error {
+		return s.streamREST(w, r, c, (*Server).SendStreamingMessage, nil)
+	},
+	"GET /extendedAgentCard": restOnce((*Server).ExtendedCard),
+	"GET /tasks": func(s *Server, w http.ResponseWriter, r *http.Request, c Call, _ map[string]any) error {
+		return answer(s, w, r, c, (*Server).ListTasks, queryOf(r.URL))
+	},
+	"GET /tasks/{id}": func(s *Server, w http.ResponseWriter, r *http.Request, c Call, given map[string]any) error {
+		all := queryOf(r.URL)
+		maps.Copy(all, given)
+		return answer(s, w, r, c, (*Server).GetTask, all)
+	},
+	"POST /tasks/{id}:cancel":    restOnce((*Server).CancelTask),
+	"GET /tasks/{id}:subscribe":  subscribeREST,
+	"POST /tasks/{id}:subscribe": subscribeREST,
+
+	"POST /tasks/{id}/pushNotificationConfigs":           restOnce((*Server).CreatePushConfig),
+	"GET /tasks/{id}/pushNotificationConfigs":            restOnce((*Server).ListPushConfigs),
+	"GET /tasks/{id}/pushNotificationConfigs/{configId}": restOnce((*Server).GetPushConfig),
+	"DELETE /tasks/{id}/pushNotificationConfigs/{configId}": restOnce(func(s *Server, ctx context.Context, c Call, req *spec.GetPushConfigRequest) (any, error) {
+		return struct{}{}, s.DeletePushConfig(ctx, c, req)
+	}),
+}
+
+// restOnce is an operation that answers once and takes of the path what there is.
+func restOnce[Req, Resp any](do func(*Server, context.Context, Call, *Req) (Resp, error)) restOperation {
+	return func(s *Server, w http.ResponseWriter, r *http.Request, c Call, given map[string]any) error {
+		return answer(s, w, r, c, do, given)
+	}
+}
+
+func subscribeREST(s *Server, w http.ResponseWriter, r *http.Request, c Call, given map[string]any) error {
+	id, _ := given["id"].(string)
+	return s.streamREST(w, r, c, func(s *Server, ctx context.Context, c Call, req *spec.SendMessageRequest) (*Stream, error) {
+		return s.SubscribeToTask(ctx, c, &spec.SubscribeToTaskRequest{ID: id, Tenant: req.Tenant})
+	}, map[string]any{})
+}
+
 // dispatchREST finds the operation of a path.
 func (s *Server) dispatchREST(w http.ResponseWriter, r *http.Request, c Call, segs []string) error {
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	switch {
-	case len(segs) == 1 && segs[0] == "message:send" && method == http.MethodPost:
-		return answer(s, w, r, c, (*Server).SendMessage, nil)
-	case len(segs) == 1 && segs[0] == "message:stream" && method == http.MethodPost:
-		return s.streamREST(w, r, c, (*Server).SendStreamingMessage, nil)
-	case len(segs) == 1 && segs[0] == "extendedAgentCard" && method == http.MethodGet:
-		return answer(s, w, r, c, (*Server).ExtendedCard, map[string]any{})
-	case len(segs) == 1 && segs[0] == "tasks" && method == http.MethodGet:
-		return answer(s, w, r, c, (*Server).ListTasks, queryOf(r.URL))
-	case len(segs) == 2 && segs[0] == "tasks":
-		return s.taskREST(w, r, c, method, segs[1])
-	case len(segs) >= 3 && segs[0] == "tasks" && segs[2] == "pushNotificationConfigs":
-		return s.pushREST(w, r, c, method, segs)
+	path, given := restPath(segs)
+	if do := restRoutes[method+" "+path]; do != nil {
+		return do(s, w, r, c, given)
 	}
 	return errPath
 }
 
-// taskREST is /tasks/{id} and /tasks/{id}:verb.
-func (s *Server) taskREST(w http.ResponseWriter, r *http.Request, c Call, method, seg string) error {
-	id, verb := seg, ""
-	if i := strings.LastIndexByte(seg, ':'); i >= 0 {
-		id, verb = seg[:i], seg[i+1:]
-	}
-	given := map[string]any{"id": id}
+// restPath is the route of a path, with names for what is only this request's,
+// and those by the names that requests have for them.
+func restPath(segs []string) (path string, given map[string]any) {
+	given = map[string]any{}
 	switch {
-	case verb == "" && method == http.MethodGet:
-		for k, v := range queryOf(r.URL) {
-			given[k] = v
+	case len(segs) == 2 && segs[0] == "tasks":
+		id, verb := segs[1], ""
+		if i := strings.LastIndexByte(id, ':'); i >= 0 {
+			id, verb = id[:i], id[i:]
 		}
 		given["id"] = id
-		return answer(s, w, r, c, (*Server).GetTask, given)
-	case verb == "cancel" && method == http.MethodPost:
-		return answer(s, w, r, c, (*Server).CancelTask, given)
-	case verb == "subscribe" && (method == http.MethodGet || method == http.MethodPost):
-		return s.streamREST(w, r, c, func(s *Server, ctx context.Context, c Call, req *spec.SendMessageRequest) (*Stream, error) {
-			return s.SubscribeToTask(ctx, c, &spec.SubscribeToTaskRequest{ID: id, Tenant: req.Tenant})
-		}, map[string]any{})
+		return "/tasks/{id}" + verb, given
+	case len(segs) >= 3 && segs[0] == "tasks" && segs[2] == "pushNotificationConfigs":
+		given["taskId"] = segs[1]
+		path = "/tasks/{id}/pushNotificationConfigs"
+		if len(segs) == 4 {
+			given["id"] = segs[3]
+			return path + "/{configId}", given
+		}
+		if len(segs) > 4 {
+			return "", nil
+		}
+		return path, given
+	case len(segs) == 1:
+		return "/" + segs[0], given
 	}
-	return errPath
-}
-
-func (s *Server) pushREST(w http.ResponseWriter, r *http.Request, c Call, method string, segs []string) error {
-	given := map[string]any{"taskId": segs[1]}
-	if len(segs) == 4 {
-		given["id"] = segs[3]
-	}
-	switch {
-	case len(segs) == 3 && method == http.MethodPost:
-		return answer(s, w, r, c, (*Server).CreatePushConfig, given)
-	case len(segs) == 3 && method == http.MethodGet:
-		return answer(s, w, r, c, (*Server).ListPushConfigs, given)
-	case len(segs) == 4 && method == http.MethodGet:
-		return answer(s, w, r, c, (*Server).GetPushConfig, given)
-	case len(segs) == 4 && method == http.MethodDelete:
-		return answer(s, w, r, c, func(s *Server, ctx context.Context, c Call, req *spec.GetPushConfigRequest) (any, error) {
-			return struct{}{}, s.DeletePushConfig(ctx, c, req)
-		}, given)
-	}
-	return errPath
+	return "", nil
 }
 
 // queryOf is a query as an object: the numbers and flags of it are read from

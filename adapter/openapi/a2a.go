@@ -72,6 +72,15 @@ type A2ACall struct {
 	Params  map[string]any `json:"params,omitempty"` // the request of the method, as A2A has it
 }
 
+// A2AMethods are the methods of JSON-RPC.
+func A2AMethods() []string {
+	return []string{
+		"SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask",
+		"CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs", "DeleteTaskPushNotificationConfig",
+		"GetExtendedAgentCard",
+	}
+}
+
 // a2aPlaces are the paths below which HTTP+JSON is served.
 var a2aPlaces = []struct{ prefix, name, of string }{
 	{"/a2a", "", ""},
@@ -106,7 +115,7 @@ func a2aRoots() []Operation {
 	return []Operation{
 		{
 			Method: "POST", Path: "", ID: "a2aRPC", Title: "A2A 1.0 over JSON-RPC; methods of 0.3 too, by their names",
-			About: "Errors are answered with status 200 and error, but where HTTP itself has a word. SendStreamingMessage and SubscribeToTask answer with a stream of such answers.",
+			About: "Methods: " + strings.Join(A2AMethods(), ", ") + ".\n\nErrors are answered with status 200 and error, but where HTTP itself has a word. SendStreamingMessage and SubscribeToTask answer with a stream of such answers.",
 			Body: &Body{Type: A2ACall{}, Examples: []Example{
 				{"send", "SendMessage", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m-2","role":"ROLE_USER","parts":[{"text":"Say hello."}]}}}`},
 				{"stream", "SendStreamingMessage", `{"jsonrpc":"2.0","id":"2","method":"SendStreamingMessage","params":{"message":{"messageId":"m-3","role":"ROLE_USER","parts":[{"text":"Say hello."}]}}}`},

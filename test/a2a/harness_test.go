@@ -15,6 +15,7 @@ import (
 	"innerd/adapter/a2a/extension"
 	"innerd/adapter/a2a/spec"
 	"innerd/test/a2a/rig"
+	"innerd/test/contract"
 )
 
 // soon is how long a test waits for what should come at once, on a busy machine.
@@ -51,7 +52,8 @@ func (c *client) with(change func(*client)) *client {
 	return &d
 }
 
-var keepNone = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// keepNone compares what is answered with docs/openapi.json.
+var keepNone = &http.Client{Transport: contract.Transport(&http.Transport{DisableKeepAlives: true}, nil)}
 
 func (c *client) request(ctx context.Context, method, path string, body any) *http.Request {
 	c.t.Helper()
@@ -67,7 +69,7 @@ func (c *client) request(ctx context.Context, method, path string, body any) *ht
 		}
 		r = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.url+path, r)
+	req, err := http.NewRequestWithContext(contract.With(ctx, c.t), method, c.url+path, r)
 	if err != nil {
 		c.t.Fatal(err)
 	}
