@@ -4,10 +4,12 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"innerd/runs"
@@ -86,6 +88,19 @@ func (c *serverConfig) limits() runs.Limits {
 		l.Warm = warmFor(memoryLimit())
 	}
 	return l
+}
+
+// connections is how many there may be at once: by default half of the
+// descriptors, since agents and the log need theirs.
+func (c *serverConfig) connections() int {
+	if n := c.set.int("max-connections"); n > 0 {
+		return n
+	}
+	var lim syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil || lim.Cur > math.MaxInt32 {
+		return 0
+	}
+	return int(lim.Cur / 2)
 }
 
 // warmFor is how many agents fit: an agent takes about 400 MB.

@@ -53,6 +53,9 @@ func serveSettings() []setting {
 		{flag: "grpc-listen", kind: kindString, group: groupNet, help: "address to listen on for A2A over gRPC; empty is off"},
 		{flag: "grpc-url", note: "the host of the request and the port of --grpc-listen", kind: kindString, group: groupNet, help: "host:port of gRPC for the outside, in A2A cards"},
 		{flag: "push-allow", kind: kindList, group: groupNet, help: "hosts with private addresses that A2A push notifications may be sent to"},
+		{flag: "open-metrics", def: "false", kind: kindBool, group: groupNet, help: "GET /metrics needs no key"},
+		{flag: "open-debug", def: "false", kind: kindBool, group: groupNet, help: "GET /debug/... needs no key"},
+		{flag: "pprof", def: "false", kind: kindBool, group: groupNet, help: "serve /debug/pprof: profiles show what the server works on"},
 		{flag: "discover-allow", kind: kindList, group: groupNet, help: "hosts with private addresses that agents may be discovered at"},
 
 		{flag: "backend", field: []string{"SANDBOX_ADAPTER_BACKEND"}, note: "the first usable of claude-code, codex, copilot", kind: kindBackend, group: groupAgents, help: "agent of runs that name none"},
@@ -84,8 +87,12 @@ func serveSettings() []setting {
 		{flag: "stop-timeout", def: "15s", kind: kindDuration, group: groupTimes, help: "for a graceful stop; then the end is hard"},
 
 		{flag: "max-body", def: "64MiB", kind: kindBytes, group: groupLimits, help: "of a request or a tool result"},
+		{flag: "max-connections", def: "0", note: "half of the descriptors that the server may open", kind: kindInt, group: groupLimits, help: "connections at once; the next ones wait until one is closed"},
+		{flag: "rate-limit", def: "0", kind: kindInt, group: groupLimits, help: "calls a second of each key, but for those that runs are made of; 0 is any number"},
 		{flag: "max-queue", def: "16", kind: kindInt, group: groupLimits, help: "runs that wait in one conversation"},
 
+		{flag: "redact", def: "off", kind: kindRedact, group: groupLog, help: "secrets taken out of events before they are stored: off, keys that the server knows, or common, these and the tokens of usual vendors"},
+		{flag: "redact-file", kind: kindString, group: groupLog, help: "file of more of them, one a line: a text, or the beginning of tokens and *; with it --redact is at least keys"},
 		{flag: "state-dir", note: "`/var/lib/innerd` for root, else `$XDG_STATE_HOME/innerd`", kind: kindString, group: groupLog, help: "the log of events, and everything else that is kept"},
 		{flag: "fsync", def: "1s", kind: kindFsync, group: groupLog, help: "none, end, 1s or always"},
 		{flag: "retention", def: "24h", kind: kindDuration, group: groupLog, help: "ended runs are kept as long"},

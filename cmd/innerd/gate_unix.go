@@ -33,6 +33,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*f.now.Load()).ServeHTTP(w, r)
 }
 
+// initTime is how long a body may take.
+const initTime = 30 * time.Second
+
 // gate serves a server that waits for its configuration: it lives, it is not
 // ready, and it takes one POST /init.
 type gate struct {
@@ -63,6 +66,8 @@ func (g *gate) handler(inside bool) http.Handler {
 }
 
 func (g *gate) serve(w http.ResponseWriter, r *http.Request, inside bool) {
+	// Also of a body that nobody reads: net/http does, before it answers.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(initTime))
 	w.Header().Set("A2A-Version", "0.3.0")
 	switch r.URL.Path {
 	case "/health":

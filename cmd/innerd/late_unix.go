@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"innerd/adapter"
+	"innerd/runs/redact"
 )
 
 // lateConfig is what POST /init tells a server that was started before anybody
@@ -120,6 +121,23 @@ func (cr lateCredential) check(agent string) error {
 		return errors.New("base_url must be an http or https URL")
 	}
 	return nil
+}
+
+// secrets are the keys and credentials of c.
+func (c *lateConfig) secrets() []string {
+	var out []string
+	for _, k := range c.Keys {
+		out = append(out, adapter.Secret(k))
+	}
+	for _, cr := range c.Credentials {
+		out = append(out, cr.APIKey)
+	}
+	for name, v := range c.Env {
+		if redact.SecretName(name) {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // getenv is the environment as it is with the credentials of c.

@@ -129,6 +129,7 @@ func (s *server) configure(c *lateConfig) error {
 	s.app.getenv = c.getenv(s.app.getenv) // agents are made from it, after this
 	s.cfg.access = &access{keys: append(slices.Clone(s.cfg.access.keys), adapter.ParseKeys(strings.Join(c.Keys, ","))...)}
 	s.cfg.agentEnv = c.Env
+	s.lateSecrets = c.secrets()
 	s.front.late.Store(true)
 	if c.Workspace != "" {
 		s.cfg.set.text["workspace"] = c.Workspace

@@ -17,6 +17,7 @@ import (
 	"innerd/backends"
 	"innerd/events/journal"
 	"innerd/runs"
+	"innerd/telemetry"
 	"innerd/toolbridge"
 )
 
@@ -29,7 +30,9 @@ type server struct {
 	http   *http.Server
 	front  front
 	late   *net.UnixConn // to process 1, which keeps a late configuration
-	api    *adapter.Server
+
+	lateSecrets []string // keys and credentials of a late configuration
+	api         *adapter.Server
 
 	store    *journal.Store
 	children *backends.Children
@@ -38,6 +41,7 @@ type server struct {
 	runs     *runs.Manager
 	mcp      *http.Server
 	a2a      a2aSide
+	tracer   *telemetry.Tracer // nil: no collector is set up
 
 	draining atomic.Bool
 	kept     atomic.Pointer[journal.Store] // store, once it is open, for /ready
@@ -76,6 +80,7 @@ func (s *server) open() error {
 	if s.listen, err = net.Listen("tcp", s.cfg.listen); err != nil {
 		return fmt.Errorf("cannot listen: %w; choose another address with --listen, or see innerd doctor", err)
 	}
+	s.listen = adapter.LimitListener(s.listen, s.cfg.connections())
 	return nil
 }
 
@@ -88,7 +93,8 @@ func (s *server) serveAPI() error {
 	if s.api, err = adapter.New(adapter.Options{
 		Keys: s.cfg.access.keys, Open: s.cfg.access.open, Hosts: s.cfg.set.list("allowed-host"), Mounts: s.mounts(),
 		Version: versionString(), Ready: s.notReady, Logger: s.log,
-		BodyLimit: s.cfg.set.bytes("max-body"), WriteProgress: s.cfg.set.dur("write-timeout"),
+		BodyLimit: s.cfg.set.bytes("max-body"), RateLimit: s.cfg.set.int("rate-limit"), WriteProgress: s.cfg.set.dur("write-timeout"),
+		OpenMetrics: s.cfg.set.bool("open-metrics"), OpenDebug: s.cfg.set.bool("open-debug"), Pprof: s.cfg.set.bool("pprof"),
 	}); err != nil {
 		return err
 	}
@@ -105,11 +111,15 @@ func (s *server) show(h http.Handler) {
 	}
 }
 
+// maxHeader is the most that the header of a request may be, in bytes: more is
+// answered with 431.
+const maxHeader = 64 << 10
+
 // serve serves on a listener until the server is stopped. There is no write
 // timeout: streams last, and set their own deadlines.
 func (s *server) serve(l net.Listener, h http.Handler) *http.Server {
 	srv := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		ConnContext: adapter.ConnContext,
 	}
@@ -137,6 +147,9 @@ func (s *server) domain(ctx context.Context) error {
 	policy, err := journal.ParsePolicy(set.str("fsync"))
 	if err != nil {
 		return usageError{err}
+	}
+	if err := s.trace(ctx); err != nil {
+		return err
 	}
 	if s.store, err = journal.Open(s.cfg.stateDir, &journal.Options{
 		Fsync: policy, MemoryBytes: set.bytes("log-memory"), BlobBytes: set.bytes("max-event"),
@@ -171,6 +184,7 @@ func (s *server) domain(ctx context.Context) error {
 		return fmt.Errorf("recovery: %w", err)
 	}
 	s.useA2A()
+	s.watch()
 	s.api.Use(adapter.FromManager(s.runs))
 	return nil
 }
@@ -184,11 +198,15 @@ func (s *server) makeRuns() (*runs.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	secrets, err := s.redactor()
+	if err != nil {
+		return nil, err
+	}
 	fetch := newFetcher(s.cfg.set.list("fetch-allow"), s.cfg.set.bytes("max-body"))
 	return runs.New(runs.Options{
 		Store: s.store, Bridge: s.bridge, Backends: s.agents,
 		Default: s.cfg.set.str("backend"), Dir: dir, OpenServer: s.cfg.access.open, MCPURL: mcpURL,
-		Limits: s.cfg.limits(), Fetch: fetch.part, Logger: s.log,
+		Limits: s.cfg.limits(), Redact: secrets, Fetch: fetch.part, Logger: s.log, Tracer: s.tracer,
 	})
 }
 
@@ -245,6 +263,7 @@ func (s *server) stop(ctx context.Context) error {
 		s.closeReaders(ctx, closed)
 	}
 	s.stopA2A(ctx)
+	s.stopTrace(ctx)
 	if s.mcp != nil {
 		_ = s.mcp.Close()
 	}

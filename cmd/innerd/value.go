@@ -26,9 +26,10 @@ const (
 	kindLogFormat
 	kindLogLevel
 	kindBool
+	kindRedact
 )
 
-var kindNames = [...]string{"string", "list", "int", "port", "duration", "bytes", "name", "mode", "policy", "format", "level", "bool"}
+var kindNames = [...]string{"string", "list", "int", "port", "duration", "bytes", "name", "mode", "policy", "format", "level", "bool", "set"}
 
 var kindWords = map[kind][]string{
 	kindAuth:      {"auto", "required", "off"},
@@ -36,6 +37,7 @@ var kindWords = map[kind][]string{
 	kindLogFormat: {"text", "json"},
 	kindLogLevel:  {"debug", "info", "warn", "error"},
 	kindBool:      {"true", "false"},
+	kindRedact:    {"off", "keys", "common"},
 }
 
 // value is a setting's text as a flag. It refuses what its kind does not allow.

@@ -1,0 +1,72 @@
+//go:build linux || darwin
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"innerd/adapter"
+	"innerd/cmd/innerd/shield"
+	"innerd/runs/redact"
+)
+
+// redactor is what --redact and --redact-file take out of events; nil: nothing.
+func (s *server) redactor() (*redact.Set, error) {
+	mode, path := s.cfg.set.str("redact"), s.cfg.set.str("redact-file")
+	if mode == "off" && path == "" {
+		return nil, nil
+	}
+	var patterns []string
+	if mode == "common" {
+		patterns = redact.Common()
+	}
+	if path != "" {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--redact-file: %w", err)}
+		}
+		own, err := redact.Read(raw)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--redact-file %s: %w", path, err)}
+		}
+		patterns = append(patterns, own...)
+	}
+	set, err := redact.New(patterns...)
+	if err != nil {
+		return nil, usageError{err} // cannot be: they were read
+	}
+	return set.Known(s.secrets()...), nil
+}
+
+// secrets are the keys that this server knows: of its callers, and those that
+// reach models.
+func (s *server) secrets() []string {
+	var out []string
+	for _, name := range append(shield.Names(), backendKeys()...) {
+		v := s.app.getenv(name)
+		out = append(out, v)
+		for entry := range strings.SplitSeq(v, ",") {
+			out = append(out, adapter.Secret(entry))
+		}
+	}
+	for _, path := range []string{s.cfg.set.str("api-key-file"), s.cfg.access.token} {
+		if path == "" {
+			continue
+		}
+		raw, _ := os.ReadFile(path) // it was read before
+		for line := range strings.Lines(string(raw)) {
+			out = append(out, adapter.Secret(line))
+		}
+	}
+	return append(out, s.lateSecrets...)
+}
+
+func backendKeys() []string {
+	var out []string
+	for _, b := range backendNames {
+		out = append(out, "INNERD_"+strings.ToUpper(strings.ReplaceAll(b, "-", "_"))+"_API_KEY")
+	}
+	return out
+}
