@@ -23,8 +23,10 @@ import (
 // left, the file does not grow and the model is asked nothing; and the next
 // run goes on.
 func TestRealAgentIsKilledAndStopped(t *testing.T) {
+	t.Parallel()
 	for _, v := range vendors() {
 		t.Run(v.backend, func(t *testing.T) {
+			t.Parallel()
 			began := time.Now()
 			r := newRig(t)
 			stub := modelstub.New()

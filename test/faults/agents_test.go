@@ -33,7 +33,8 @@ type agentFault struct {
 
 func agentFaults() []agentFault {
 	crashed := events.ErrBackendCrashed
-	return []agentFault{
+	return []agentFault{ // the one that takes longest first
+		{name: "stopped, stalled", orders: "say half; stop", script: `{"stall":true}`, want: events.ErrStalled, stalls: true},
 		{name: "kill -9", orders: "say half; kill", want: crashed, signal: "killed"},
 		{name: "out of memory, exit 137", orders: "say half; exit 137", script: `{"crash":{"exit_code":137,"stderr":"Killed"}}`, want: crashed, exit: 137},
 		{name: "exit 0 in a turn", orders: "say half; exit 0", script: `{"crash":{"exit_code":0}}`, want: crashed},
@@ -42,7 +43,6 @@ func agentFaults() []agentFault {
 		{name: "stdin closed", orders: "say half; close stdin; call look call_same x", want: crashed, signal: "terminated", check: says("closed its stdin")},
 		{name: "stopped, canceled", orders: "say half; stop", script: `{"stall":true}`, cancel: true, want: events.ErrCanceled},
 		{name: "deaf, canceled", orders: "say half; hang", cancel: true, want: events.ErrCanceled},
-		{name: "stopped, stalled", orders: "say half; stop", script: `{"stall":true}`, want: events.ErrStalled, stalls: true},
 		{name: "stderr flooded, 100 MiB", orders: "say half; stderr 100; say rest"},
 		{name: "a line of 65 MiB", orders: "say half; print long; say rest", check: notices("it begins with", "too long")},
 		{name: "a message of " + fmt.Sprint(big()) + " MiB in one line", orders: fmt.Sprintf("say half; big %d; say rest", big()), check: whole(big() << 20)},
@@ -97,6 +97,7 @@ func whole(n int) func(*testing.T, *server.Tape) {
 // of every CLI, and with simulate where that can do something alike. The real
 // ones are killed in agents_real_test.go, and in test/parity each of them.
 func TestAgentFaults(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
 	shared, stalling := newRig(t), newRig(t)
 	for _, r := range []*rig{shared, stalling} {
@@ -106,18 +107,20 @@ func TestAgentFaults(t *testing.T) {
 	shared.start()
 	stalling.start()
 	var all tally
-	t.Run("faults", func(t *testing.T) {
-		for _, f := range agentFaults() {
-			t.Run(f.name, func(t *testing.T) {
-				t.Parallel()
-				r := shared
-				if f.stalls {
-					r = stalling
-				}
-				f.everybody(t, r, &all)
-			})
-		}
-	})
+	var rows sync.WaitGroup
+	places := make(chan struct{}, 5) // most of a row is waiting
+	for _, f := range agentFaults() {
+		rows.Go(func() { // ends with its row
+			places <- struct{}{}
+			defer func() { <-places }()
+			r := shared
+			if f.stalls {
+				r = stalling
+			}
+			t.Run(f.name, func(t *testing.T) { f.everybody(t, r, &all) })
+		})
+	}
+	rows.Wait()
 	result(t, fmt.Sprintf("%d faults of an agent's process (claude, codex and copilot by a fake; simulate)", len(agentFaults())), all.sum, time.Since(began))
 }
 

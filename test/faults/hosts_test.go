@@ -16,7 +16,6 @@ import (
 
 	"innerd/events"
 	"innerd/test/ledger"
-	"innerd/test/modelstub"
 	"innerd/test/server"
 )
 
@@ -97,45 +96,38 @@ var hostFaults = []struct {
 // should, its log is what its readers saw, nothing is added after the end, and
 // the next run works.
 func TestHostFaults(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
-	r := newRig(t).withOther()
-	stub := modelstub.New()
-	t.Cleanup(stub.Close)
-	for _, v := range vendors() {
-		r.Env = append(r.Env, v.path(t))
+	r := newRig(t).withOther().withVendors()
+	var names []string
+	for _, f := range hostFaults {
+		names = append(names, f.name)
 	}
-	r.start()
 	var all tally
-	t.Run("faults", func(t *testing.T) {
-		for _, f := range hostFaults {
-			t.Run(f.name, func(t *testing.T) {
-				t.Parallel()
-				var each sync.WaitGroup
-				for _, v := range vendors() {
-					each.Go(func() { hostFault(t, r.actor(t, &v, stub), f.do, &all) }) // ends with its runs
-				}
-				each.Go(func() { hostFault(t, r.actor(t, nil, nil), f.do, &all) })
-				each.Wait()
-			})
-		}
-	})
+	r.each(t, names, func(t *testing.T, a *actor, i int) { all.add(hostFaults[i].do(t, a)) })
 	result(t, fmt.Sprintf("%d faults of a host (simulate, %d real CLIs)", len(hostFaults), len(vendors())), all.sum, time.Since(began))
 }
 
-func hostFault(t *testing.T, a *actor, do func(*testing.T, *actor) ledger.Result, all *tally) {
-	a.fine(t, "hello")
-	all.add(do(t, a))
-	a.fine(t, "again")
-}
-
+// neverAnswers: a turn's time is that of its calls too. It is the more the
+// longer a busy machine takes to come to the call.
 func neverAnswers(t *testing.T, a *actor) ledger.Result {
-	p := a.does(t, map[string]any{"timeout_s": 6}, say("I ask. "), look("x"), say("Never said."))
-	b := a.r.book(t, p)
-	call := server.Until[events.ToolRequest](p, 1).ToolCallID
-	res := b.closed(t, events.ErrTimeout)
-	resolvedOnce(t, p, call)
-	a.r.wants(t, "late", a.r.Key(), call, "found", "not_found")
-	res.Add(b.unchanged(t))
+	var res ledger.Result
+	never := say("Never said.")
+	never.sim = `{"stall":true}` // its call's time is over with the turn's
+	for _, seconds := range []int{4, 20, 60} {
+		p := a.does(t, map[string]any{"timeout_s": seconds}, say("I ask. "), look("x"), never)
+		b := a.r.book(t, p)
+		res.Add(b.closed(t, events.ErrTimeout))
+		asked := server.Of[events.ToolRequest](p)
+		if len(asked) == 0 {
+			continue
+		}
+		resolvedOnce(t, p, asked[0].ToolCallID)
+		a.r.wants(t, "late", a.r.Key(), asked[0].ToolCallID, "found", "not_found")
+		res.Add(b.unchanged(t))
+		return res
+	}
+	t.Error("the host is never asked")
 	return res
 }
 
@@ -180,7 +172,7 @@ func answersTwice(t *testing.T, a *actor) ledger.Result {
 	}
 	each.Wait()
 	if ok != 1 || twice != 7 {
-		t.Errorf("%s: of eight equal results %d count, %d are duplicates", a.v.backend, ok, twice)
+		t.Errorf("of eight equal results %d count, %d are duplicates", ok, twice)
 	}
 	a.r.wants(t, "another result", a.r.Key(), call, "something else", "not_found")
 	res := b.closed(t, "")
@@ -213,7 +205,7 @@ func answersOthers(t *testing.T, a *actor) ledger.Result {
 		calls[i] = server.Until[events.ToolRequest](p, 1).ToolCallID
 	}
 	if calls[0] == calls[1] {
-		t.Errorf("%s: two calls have the id %s", a.v.backend, calls[0])
+		t.Errorf("two calls have the id %s", calls[0])
 	}
 	for i, call := range calls {
 		a.r.wants(t, "another host", otherKey, call, "stolen", "not_found")
@@ -240,7 +232,7 @@ func answersOthers(t *testing.T, a *actor) ledger.Result {
 		resolvedOnce(t, b.post, calls[i])
 		log := strings.Join(b.post.Lines(), "\n")
 		if !strings.Contains(log, fmt.Sprintf("result-%d", i)) || strings.Contains(log, fmt.Sprintf("result-%d", 1-i)) || strings.Contains(log, "stolen") {
-			t.Errorf("%s: run %d got another's result:\n%s", a.v.backend, i, b.post)
+			t.Errorf("run %d got another's result:\n%s", i, b.post)
 		}
 	}
 	return res

@@ -73,7 +73,8 @@ func look(arg string) act {
 				return modelstub.Tool(t.Name, map[string]any{"of": arg}).Namespace(t.Namespace).ID("call_same")
 			}
 		}
-		return modelstub.Text("(no tool is offered)")
+		// Codex has its model search for the tools of MCP servers, and takes their calls unasked.
+		return modelstub.Tool("look", map[string]any{"of": arg}).Namespace("mcp__host").ID("call_same")
 	}, sim: fmt.Sprintf(`{"call":{"tool":"look","arguments":{"of":%q}}}`, arg)}
 }
 
@@ -106,6 +107,43 @@ func (r *rig) actor(t testing.TB, v *vendor, stub *modelstub.Server) *actor {
 	}
 	a.context += "/" + a.v.backend
 	return a
+}
+
+// each does every row with one conversation of simulate and one of each vendor,
+// the rows of a conversation one after another: the run after a fault is the
+// one before the next.
+func (r *rig) each(t *testing.T, names []string, do func(*testing.T, *actor, int)) {
+	t.Helper()
+	stub := modelstub.New()
+	t.Cleanup(stub.Close)
+	var parts sync.WaitGroup
+	part := func(v *vendor, name string) {
+		t.Run(name, func(t *testing.T) {
+			a := r.actor(t, v, stub)
+			a.fine(t, "hello")
+			for i, row := range names {
+				t.Run(row, func(t *testing.T) {
+					a.r = r.For(t)
+					do(t, a, i)
+					a.fine(t, "again")
+				})
+			}
+		})
+	}
+	parts.Go(func() { part(nil, "simulate") }) // these end with their rows
+	for _, v := range vendors() {
+		parts.Go(func() { part(&v, v.backend) })
+	}
+	parts.Wait()
+}
+
+// withVendors has the server find the real CLIs, and starts it.
+func (r *rig) withVendors() *rig {
+	r.T.Helper()
+	for _, v := range vendors() {
+		r.Env = append(r.Env, v.path(r.T))
+	}
+	return r.start()
 }
 
 // next is the model.

@@ -3,14 +3,15 @@
 package faults_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"innerd/events"
+	"innerd/test/ledger"
 	"innerd/test/modelstub"
 	"innerd/test/server"
 )
@@ -58,7 +59,7 @@ func modelFaults() []modelFault {
 			turns: []modelstub.Turn{modelstub.Overloaded(), well("after the load")},
 		},
 		{
-			name: "hangs in a stream", want: events.ErrTimeout, meta: map[string]any{"timeout_s": 6},
+			name: "hangs in a stream", want: events.ErrTimeout, meta: map[string]any{"timeout_s": 3},
 			sim: `{"text":"half "},{"stall":true}`, turns: []modelstub.Turn{modelstub.Say(half.Hang())},
 		},
 		{
@@ -72,83 +73,67 @@ func modelFaults() []modelFault {
 // over: then the text is there once. The log has what every reader was given,
 // an ended run asks its model nothing more, and the next one works.
 func TestModelFaults(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
-	r := newRig(t)
-	stub := modelstub.New()
-	t.Cleanup(stub.Close)
-	for _, v := range vendors() {
-		r.Env = append(r.Env, v.path(t))
+	r := newRig(t).withVendors()
+	faults := modelFaults()
+	var names []string
+	for _, f := range faults {
+		names = append(names, f.name)
 	}
-	r.start()
 	var all tally
-	t.Run("faults", func(t *testing.T) {
-		for _, f := range modelFaults() {
-			t.Run(f.name, func(t *testing.T) {
-				t.Parallel()
-				var each sync.WaitGroup
-				for _, v := range vendors() {
-					each.Go(func() { f.hit(t, r.actor(t, &v, stub), &all) }) // ends with its runs
-				}
-				if f.sim != "" {
-					each.Go(func() { f.hit(t, r.actor(t, nil, nil), &all) })
-				}
-				each.Wait()
-			})
-		}
-	})
+	r.each(t, names, func(t *testing.T, a *actor, i int) { all.add(faults[i].hit(t, a)) })
 	result(t, fmt.Sprintf("%d faults of a model's API (simulate, %d real CLIs)", len(modelFaults()), len(vendors())), all.sum, time.Since(began))
 }
 
-// hit has the fault happen between two runs that must be fine.
-func (f modelFault) hit(t *testing.T, a *actor, all *tally) {
-	a.fine(t, "hello")
+// hit has the fault happen.
+func (f modelFault) hit(t *testing.T, a *actor) ledger.Result {
 	var acts []act
 	for i, turn := range f.turns {
 		sim := ""
 		if i == 0 {
-			sim = f.sim
+			sim = cmp.Or(f.sim, fmt.Sprintf(`{"text":%q}`, f.text))
 		}
 		acts = append(acts, answers(turn, sim))
 	}
-	before := a.asked()
+	before, streams := a.asked(), 0
+	if a.sc != nil {
+		streams = a.sc.Count()
+	}
 	p := a.does(t, f.meta, acts...)
 	b := a.r.book(t, p)
 	if f.cancel {
-		if a.sc != nil && a.sc.Await(t.Context(), 2) != nil {
+		if a.sc != nil && a.sc.Await(t.Context(), streams+1) != nil {
 			t.Error("the model is not asked")
 		}
 		p.Cancel()
 	}
-	all.add(b.closed(t, f.want))
-	f.verdict(t, a, p)
+	res := b.closed(t, f.want)
+	f.verdict(t, p)
 	if a.sc != nil {
 		if err := a.sc.AwaitIdle(t.Context()); err != nil {
-			t.Errorf("%s: the model is still listened to: %v", a.v.backend, err)
+			t.Errorf("the model is still listened to: %v", err)
 		}
 		if n := a.asked() - before; n > len(f.turns)+1 {
-			t.Errorf("%s: the model was asked %d times", a.v.backend, n)
+			t.Errorf("the model was asked %d times", n)
 		}
 	}
-	asked := a.asked()
-	a.fine(t, "again")
-	if n := a.asked() - asked; a.sc != nil && n != 1 {
-		t.Errorf("%s: for one short run the model was asked %d times", a.v.backend, n)
-	}
+	return res
 }
 
-func (f modelFault) verdict(t *testing.T, a *actor, p *server.Tape) {
+func (f modelFault) verdict(t *testing.T, p *server.Tape) {
 	t.Helper()
 	if f.want != "" {
 		return
 	}
 	if got := said(p); got != f.text {
-		t.Errorf("%s: a reader has %q in the end\n%s", a.v.backend, got, p)
+		t.Errorf("a reader has %q in the end\n%s", got, p)
 	}
 	retried := slices.ContainsFunc(server.Of[events.Status](p), func(s events.Status) bool {
 		return s.State == events.StateRetrying && s.ErrorType == f.retry
 	})
 	if f.retry != "" && !retried {
-		t.Errorf("%s: no retry is told\n%s", a.v.backend, p)
+		t.Errorf("no retry is told\n%s", p)
 	}
 }
 
