@@ -8,7 +8,7 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 VULNDB      := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: a2a-clients build check test agents bench fuzz long race cross tidy-check
+.PHONY: a2a-clients build check test agents bench fuzz long race cross tidy-check soak load recovery reliability
 
 build: ## the release binary, dist/innerd
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o dist/innerd ./cmd/innerd
@@ -51,3 +51,17 @@ fuzz: ## every fuzz test in turn, FUZZTIME each
 
 long: agents a2a-clients ## the long forms: 90 s tools, 50 crashes
 	INNERD_LONG=1 $(GO) test -race -shuffle=on -timeout 90m -tags $(TAGS) ./...
+
+REPORTS ?= $(CURDIR)/dist/reports
+SOAK = INNERD_REPORT=$(REPORTS) INNERD_SOAK=$@ $(GO) test -tags $(TAGS) -count 1 -timeout 90m -v ./test/soak -binary $(CURDIR)/dist/innerd
+soak: build ## 30 minutes of everything, with what is lost and what grows
+	$(SOAK) -run '^TestSoak$$'
+
+load: build ## 200 runs at once for a minute, three readers each
+	$(SOAK) -run '^TestLoad$$'
+
+recovery: build ## 10,000 runs one after another, then kills and starts
+	$(SOAK) -run '^TestManyRuns$$'
+
+reliability: ## what the long forms reported, into docs/reliability.md
+	$(GO) run ./test/report/fill $(REPORTS) docs/reliability.md

@@ -1,0 +1,240 @@
+//go:build linux
+
+package soak_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"innerd/events"
+	"innerd/test/ledger"
+	"innerd/test/report"
+	"innerd/test/server"
+)
+
+const (
+	soakCommand   = "make soak"
+	conversations = 50
+	readers       = 100
+)
+
+// soak is one server that is used by everybody for long.
+type soak struct {
+	ctx     context.Context
+	server  *server.Server
+	c       *client
+	every   time.Duration // so often a conversation has a turn
+	floor   floor
+	visits  visits
+	answers answers
+	open    sync.WaitGroup // runs that are not compared yet
+
+	conversations []*conversation
+
+	mu     sync.Mutex
+	result ledger.Result
+	states map[string]int
+	kinds  map[string]int
+	faults []string
+}
+
+// Fifty conversations play every kind of step, a hundred readers come and go,
+// and hosts answer well and badly: nothing is lost, and when all have gone
+// nothing is left of them. The long form measures whether memory grows.
+func TestSoak(t *testing.T) {
+	warm, main, every := 10*time.Second, 80*time.Second, 5*time.Second
+	if long("soak") {
+		warm, main, every = time.Minute, lasts(30*time.Minute), 4*time.Second
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := &soak{ctx: ctx, server: server.New(t, binary), every: every, states: map[string]int{}, kinds: map[string]int{}}
+	for i := range conversations {
+		s.conversations = append(s.conversations, &conversation{s: s, name: fmt.Sprintf("conversation-%02d", i), n: i})
+	}
+	// So few runs are kept that as many go as come, soon after the beginning.
+	s.server.Args = append(s.server.Args, "--max-runs", "300", "--max-warm", fmt.Sprint(conversations+10))
+	s.server.Start()
+	s.c = newClient(t, s.server)
+	s.play(t, warm)
+	before := s.rest(t, nil)
+	w := &series{}
+	begin := time.Now()
+	watching, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { w.watch(watching, s.c, s.server.Pid()) }) // ends with stop
+	s.play(t, main)
+	stop()
+	watcher.Wait()
+	took := time.Since(begin)
+	after := s.rest(t, &before)
+	if w.err != nil {
+		t.Error(w.err)
+	}
+	s.verdict(t)
+	if most := w.most(func(s sample) float64 { return float64(s.rss) }); most > 200e6 {
+		t.Errorf("the server held %.0f MB", most/1e6)
+	}
+	text := s.table(took, before, after, w)
+	t.Log("\n" + text)
+	if long("soak") && !t.Failed() {
+		report.Write(t, "soak", soakCommand, text)
+		if rise, err := w.slope(func(s sample) float64 { return s.heap }); rise-2*err > 1e6 {
+			t.Errorf("the heap grows by %.2f ± %.2f MB an hour", rise/1e6, err/1e6)
+		}
+	}
+}
+
+// play has everybody come for a time, and waits until all have gone and all
+// runs were compared.
+func (s *soak) play(t *testing.T, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, d)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, c := range s.conversations {
+		wg.Go(func() { c.live(ctx) }) // ends soon after ctx
+	}
+	for i := range readers {
+		wg.Go(func() { s.reader(ctx, i) }) // ends with ctx
+	}
+	wg.Wait()
+	s.open.Wait()
+}
+
+// rest waits until the server has come to rest, and gives what it holds then:
+// no more than before, or the test fails.
+func (s *soak) rest(t *testing.T, before *sample) (last sample) {
+	t.Helper()
+	s.c.http.CloseIdleConnections()
+	end, still := time.Now().Add(2*time.Minute), 0
+	for still < 3 {
+		if time.Now().After(end) {
+			t.Errorf("the server does not come to rest: %+v; before %+v", last, before)
+			break
+		}
+		pause(s.ctx, time.Second)
+		now, err := s.c.sample(s.ctx, s.server.Pid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		calm := now.streams == 0 && now.runs == 0 && now.agents == 0 && now.children == 0
+		if before != nil {
+			calm = calm && now.goroutines <= before.goroutines && now.fds <= before.fds
+		}
+		if still++; !calm || now.goroutines != last.goroutines || now.fds != last.fds {
+			still = 0
+		}
+		last = now
+	}
+	return last
+}
+
+func (s *soak) fail(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.faults) < 20 {
+		s.faults = append(s.faults, fmt.Sprintf(format, args...))
+	}
+}
+
+func (s *soak) count(kinds []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range kinds {
+		s.kinds[k]++
+	}
+}
+
+func (s *soak) ended(end events.End) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.states[end.State]++
+}
+
+func (s *soak) compared(r ledger.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.result.Faults) > 20 {
+		r.Faults = nil
+	}
+	s.result.Add(r)
+}
+
+// verdict fails the test for all that went wrong.
+func (s *soak) verdict(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.faults) > 0 {
+		t.Errorf("%s", strings.Join(s.faults, "\n"))
+	}
+	if !s.result.OK() {
+		t.Errorf("%v\n%s", s.result, strings.Join(s.result.Faults, "\n"))
+	}
+	for _, k := range kinds {
+		if s.kinds[k] == 0 {
+			t.Errorf("no %s was played", k)
+		}
+	}
+	for _, state := range []string{events.Completed, events.Failed, events.Canceled} {
+		if s.states[state] == 0 {
+			t.Errorf("no run ended as %s", state)
+		}
+	}
+	if v := &s.visits; v.connects.Load() == 0 || v.resumes.Load() == 0 || v.whole.Load() == 0 || v.left.Load() == 0 || v.slow.Load() == 0 {
+		t.Errorf("readers did too little: %s", s.visitsLine())
+	}
+}
+
+func (s *soak) visitsLine() string {
+	v := &s.visits
+	return fmt.Sprintf("%d connections, %d of them with the last id, %d up to the end, %d left for good, %d slow",
+		v.connects.Load(), v.resumes.Load(), v.whole.Load(), v.left.Load(), v.slow.Load())
+}
+
+// table is what is printed.
+func (s *soak) table(took time.Duration, before, after sample, w *series) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, a, runs := s.result, &s.answers, 0
+	for _, n := range s.states {
+		runs += n
+	}
+	var played []string
+	for _, k := range kinds {
+		played = append(played, fmt.Sprintf("%s %d", k, s.kinds[k]))
+	}
+	rss := func(s sample) float64 { return float64(s.rss) }
+	heap := func(s sample) float64 { return s.heap }
+	rssRise, rssErr := w.slope(rss)
+	heapRise, heapErr := w.slope(heap)
+	row := func(name string, before, after, most float64, format string) string {
+		return fmt.Sprintf("%-22s "+format+"  "+format+"  "+format, name, before, after, most)
+	}
+	return strings.Join([]string{
+		fmt.Sprintf("%.1f minutes, %d conversations, %d readers", took.Minutes(), conversations, readers),
+		fmt.Sprintf("runs                   %d: completed %d, failed %d, canceled %d", runs, s.states[events.Completed], s.states[events.Failed], s.states[events.Canceled]),
+		fmt.Sprintf("steps                  %s", strings.Join(played[:14], ", ")),
+		fmt.Sprintf("                       %s", strings.Join(played[14:], ", ")),
+		fmt.Sprintf("readers                %s", s.visitsLine()),
+		fmt.Sprintf("requests               %d tools, %d permissions, %d questions", a.tools.Load(), a.permissions.Load(), a.questions.Load()),
+		fmt.Sprintf("hosts                  %d answers late, %d twice, %d never; %d runs canceled, %d steered", a.late.Load(), a.twice.Load(), a.never.Load(), a.canceled.Load(), a.steered.Load()),
+		fmt.Sprintf("events                 %v", r),
+		fmt.Sprintf("CPU of the server      %.2f cores", (after.cpu-before.cpu).Seconds()/took.Seconds()),
+		"                       before   after    the most",
+		row("goroutines", float64(before.goroutines), float64(after.goroutines), w.most(func(s sample) float64 { return float64(s.goroutines) }), "%-7.0f"),
+		row("descriptors", float64(before.fds), float64(after.fds), w.most(func(s sample) float64 { return float64(s.fds) }), "%-7.0f"),
+		row("children", float64(before.children), float64(after.children), w.most(func(s sample) float64 { return float64(s.children) }), "%-7.0f"),
+		row("threads", float64(before.threads), float64(after.threads), w.most(func(s sample) float64 { return float64(s.threads) }), "%-7.0f"),
+		row("runs that are kept", float64(before.kept), float64(after.kept), w.most(func(s sample) float64 { return float64(s.kept) }), "%-7.0f"),
+		row("memory (RSS), MB", float64(before.rss)/1e6, float64(after.rss)/1e6, w.most(rss)/1e6, "%-7.1f"),
+		row("live heap, MB", before.heap/1e6, after.heap/1e6, w.most(heap)/1e6, "%-7.1f"),
+		fmt.Sprintf("slope of RSS           %+.2f ± %.2f MB an hour, second half", rssRise/1e6, rssErr/1e6),
+		fmt.Sprintf("slope of the live heap %+.2f ± %.2f MB an hour, second half", heapRise/1e6, heapErr/1e6),
+	}, "\n")
+}
