@@ -10,6 +10,15 @@ type Compacter interface {
 	Compact(context.Context) error
 }
 
+// Sweeper is a Conversation whose agent may leave processes running when a turn
+// is over.
+type Sweeper interface {
+	// Sweep ends what commands of the conversation left running, also what went
+	// into a session of its own. It is called after a run in which the agent
+	// used tools of its own, and ends in seconds, whatever ctx says.
+	Sweep(ctx context.Context)
+}
+
 // Loginer is a Backend whose vendor has a login of its own.
 type Loginer interface {
 	// Login is the vendor's command that logs in on a terminal, into the

@@ -130,6 +130,8 @@ type Host struct {
 	Replies []Reply
 	Cancel  Cancel
 	Steer   Steer
+	// Panics has waiting for an answer panic, as a fault of innerd's own would.
+	Panics bool
 }
 
 // Steer is input to the running turn. Once the turn is over the suite steers

@@ -130,6 +130,10 @@ func failureCases() []Case {
 			Prompt: "Fail once.", Steps: []Step{{Error: &Error{Type: events.ErrOverloaded, Message: "come back later"}}},
 			Want: Want{Error: events.ErrOverloaded, Unsaid: true},
 		}, again()}},
+		{Name: "fault-of-innerd", Why: "a fault of innerd's own ends one run, and neither its conversation nor the server", Needs: tools(), Turns: []Turn{{
+			Prompt: "Call it.", Steps: []Step{{Call: &Call{Tool: "lookup"}}, {Text: "Nobody hears this."}},
+			Host: Host{Panics: true}, Want: Want{Error: events.ErrInternal},
+		}, again()}},
 	}
 }
 

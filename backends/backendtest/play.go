@@ -175,8 +175,16 @@ func (p *player) run(name string, turn Turn, in backends.Input) (*Recorder, back
 	done := make(chan returned, 1)
 	conv := p.conv
 	go func() { // ends with Run; the test fails if that does not return
-		out, err := conv.Run(ctx, in, rec)
-		done <- returned{out, err}
+		r := returned{}
+		defer func() {
+			if v := recover(); v != nil && turn.Host.Panics { // as the runs of a server do
+				r.err = backends.Panicked(v)
+			} else if v != nil {
+				panic(v)
+			}
+			done <- r
+		}()
+		r.out, r.err = conv.Run(ctx, in, rec)
 	}()
 	if turn.Host.Cancel.Early {
 		p.asked(name)

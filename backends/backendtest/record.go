@@ -157,6 +157,9 @@ func (r *Recorder) Request(ctx context.Context, req events.Request) backends.Pen
 	}
 	r.appendLocked(asked)
 	reply, ok := r.takeLocked(req)
+	if p.panics = r.turn.Host.Panics; p.panics {
+		reply, ok = Reply{Answer: events.Answer{Outcome: events.OutcomeCanceled, By: "policy"}}, true
+	}
 	r.answers.Go(func() { r.answer(ctx, p, reply, ok) })
 	return p
 }
@@ -266,6 +269,7 @@ type pending struct {
 	done   chan struct{}
 	answer events.Answer
 	err    error
+	panics bool
 }
 
 func settled(a events.Answer) *pending {
@@ -277,6 +281,9 @@ func settled(a events.Answer) *pending {
 // Wait implements backends.Pending.
 func (p *pending) Wait() (events.Answer, error) {
 	<-p.done
+	if p.panics {
+		panic("the host of this case")
+	}
 	return p.answer, p.err
 }
 

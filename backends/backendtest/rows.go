@@ -146,6 +146,7 @@ func failRows() []Row {
 		row("A stream that is cut each time", "error-cut-stream").over("error-cut-stream"),
 		row("No first byte", "no-first-byte").over("error-no-first-byte"),
 		row("A crash in a turn", "crash").over("crash-in-a-turn"),
+		row("A fault of innerd's own ends that run alone", "fault-of-innerd"),
 		row("An empty turn is no success", "empty-turn"),
 		row("Noise on its stdout", "line-64-mib", "line-not-json", "line-unknown-event", "deaf-agent"),
 	}

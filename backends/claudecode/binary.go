@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"innerd/backends"
 	"innerd/backends/internal/proc"
 )
 
@@ -128,7 +129,7 @@ func (b *Backend) askVersion(ctx context.Context, path string) (string, error) {
 		return "", context.Cause(ctx)
 	}
 	if exit := child.Exit(); exit.Code != 0 {
-		return "", fmt.Errorf("exit code %d: %s", exit.Code, lastLine(strings.TrimSpace(exit.StderrTail)))
+		return "", fmt.Errorf("exit code %d: %s", exit.Code, backends.LastWords(exit.StderrTail))
 	}
 	text, _, _ := strings.Cut(strings.TrimSpace(out.String()), " ") // "2.1.332 (Claude Code)"
 	return text, nil

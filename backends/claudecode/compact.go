@@ -45,6 +45,8 @@ func (c *conversation) Compact(ctx context.Context) error {
 		return err
 	}
 	defer c.running.Done()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	if ctx.Err() != nil {
 		return canceledOr(ctx, nil)
 	}
@@ -58,7 +60,7 @@ func (c *conversation) Compact(ctx context.Context) error {
 			return canceledOr(ctx, err)
 		}
 	}
-	t := newTurn(ctx, strayHost{c.cfg.Stray}, newUUID(), &backends.Settings{})
+	t := c.newTurn(ctx, fail, strayHost{c.cfg.Stray}, newUUID(), &backends.Settings{})
 	t.compact = &compaction{}
 	p.attach(t)
 	if err := p.command(t.uuid, compactCommand); err != nil {

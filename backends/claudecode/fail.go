@@ -143,16 +143,15 @@ func (r *result) words() string {
 // started.
 func crashed(exit backends.Exit, ready bool) *backends.Error {
 	e := &backends.Error{Type: events.ErrBackendCrashed, Exit: &exit, Message: "claude ended in the middle of the run"}
-	tail := strings.TrimSpace(exit.StderrTail)
-	if ready {
-		if tail != "" {
-			e.Message += ": " + lastLine(tail)
-		}
-		return e
+	tail := exit.StderrTail
+	if !ready {
+		e.Type, e.Message = events.ErrBackendUnavailable, "claude did not start"
 	}
-	e.Type, e.Message = events.ErrBackendUnavailable, "claude did not start"
-	if tail != "" {
-		e.Message += ": " + lastLine(tail)
+	if words := backends.LastWords(tail); words != "" {
+		e.Message += ": " + words
+	}
+	if ready {
+		return e
 	}
 	low := strings.ToLower(tail)
 	switch {
@@ -162,11 +161,4 @@ func crashed(exit backends.Exit, ready bool) *backends.Error {
 		e.Type = events.ErrInvalidRequest
 	}
 	return e
-}
-
-func lastLine(s string) string {
-	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
-		return s[i+1:]
-	}
-	return s
 }

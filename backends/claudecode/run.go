@@ -18,6 +18,8 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 		return backends.Outcome{}, err
 	}
 	defer c.running.Done()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	run := c.enter()
 	defer c.leave(run)
 	content, err := c.content(&in)
@@ -29,7 +31,7 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	if words := pick.words(in.Set.Tools); words != "" {
 		content = append(content, textBlock(words))
 	}
-	t := newTurn(ctx, h, newUUID(), &in.Set)
+	t := c.newTurn(ctx, fail, h, newUUID(), &in.Set)
 	defer t.settle()
 	if !known {
 		t.notices = append(t.notices, "this tool_choice is not known, and is ignored: "+excerpt(in.Set.ToolChoice))

@@ -29,7 +29,7 @@ type turn struct {
 
 	ctx     context.Context // of the requests to the host
 	end     context.CancelFunc
-	answers sync.WaitGroup // goroutines that wait for the host
+	answers *backends.Aside // goroutines that wait for the host
 
 	// How the last result ended: of more than one where input was added, or
 	// where claude went on by itself after background work.
@@ -58,11 +58,12 @@ type input struct {
 	lost    bool          // it never will
 }
 
-func newTurn(ctx context.Context, h backends.Host, uuid string, s *backends.Settings) *turn {
+// newTurn makes a turn; fail ends the run that it is.
+func (c *conversation) newTurn(ctx context.Context, fail context.CancelCauseFunc, h backends.Host, uuid string, s *backends.Settings) *turn {
 	t := &turn{
 		h: h, uuid: uuid, interactive: s.Interactive, waits: s.Background == backends.BackgroundWait, began: time.Now(),
 		over: make(chan struct{}), left: make(chan struct{}), live: map[string]bool{},
-		inputs: map[string]*input{uuid: {taken: make(chan struct{})}},
+		inputs: map[string]*input{uuid: {taken: make(chan struct{})}}, answers: backends.NewAside(c.b.log, fail),
 	}
 	// Not the run's own context: when that ends, claude must have been told to
 	// stop before it hears that its requests were canceled, or it goes on.

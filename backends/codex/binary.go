@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"innerd/backends"
 	"innerd/backends/internal/proc"
 )
 
@@ -155,8 +156,8 @@ func (b *Backend) askVersion(ctx context.Context, path string) (string, error) {
 		return "", context.Cause(ctx)
 	}
 	if exit := child.Exit(); exit.Code != 0 {
-		return "", fmt.Errorf("exit code %d: %s", exit.Code, lastLine(strings.TrimSpace(exit.StderrTail)))
+		return "", fmt.Errorf("exit code %d: %s", exit.Code, backends.LastWords(exit.StderrTail))
 	}
-	text := lastLine(strings.TrimSpace(out.String())) // "codex-cli 0.171.0"
+	text := backends.LastWords(out.String()) // "codex-cli 0.171.0"
 	return text[strings.LastIndexByte(text, ' ')+1:], nil
 }

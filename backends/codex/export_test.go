@@ -48,7 +48,7 @@ func Translate(lines [][]byte, emit func(events.Data), asked func(events.Request
 			finish()
 			s.attach(thread, &route{c: c})
 			c.thread = thread
-			t := newTurn(context.Background(), c, s, h, newToolset(goldenTools), &backends.Settings{Interactive: true})
+			t := newTurn(context.Background(), func(error) {}, c, s, h, newToolset(goldenTools), &backends.Settings{Interactive: true})
 			t.tally.began = time.Time{}
 			t.tr.now = func() time.Time { return time.Unix(0, 0) }
 			c.attach(t)

@@ -251,7 +251,7 @@ func refusal(no *rpc.Error) *backends.Error {
 // crashed is the error of a process that ended in a turn.
 func crashed(exit backends.Exit) *backends.Error {
 	e := &backends.Error{Type: events.ErrBackendCrashed, Exit: &exit, Message: "codex ended in the middle of the run"}
-	if tail := lastLine(strings.TrimSpace(exit.StderrTail)); tail != "" {
+	if tail := backends.LastWords(exit.StderrTail); tail != "" {
 		e.Message += ": " + tail
 	}
 	return e
@@ -261,15 +261,8 @@ func crashed(exit backends.Exit) *backends.Error {
 // words on stderr say what is wrong with how it was started.
 func notStarted(exit backends.Exit) *backends.Error {
 	e := &backends.Error{Type: events.ErrBackendUnavailable, Exit: &exit, Message: "codex did not start"}
-	if tail := lastLine(strings.TrimSpace(exit.StderrTail)); tail != "" {
+	if tail := backends.LastWords(exit.StderrTail); tail != "" {
 		e.Message += ": " + tail
 	}
 	return e
-}
-
-func lastLine(s string) string {
-	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
-		return s[i+1:]
-	}
-	return s
 }

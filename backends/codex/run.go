@@ -27,6 +27,8 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 		return backends.Outcome{}, err
 	}
 	defer c.running.Done()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	o, err := parseOptions(in.Set.Options)
 	if err != nil {
 		return backends.Outcome{}, &backends.Error{Type: events.ErrInvalidRequest, Message: err.Error()}
@@ -67,7 +69,7 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 		ThreadID: c.thread, Input: content, Model: orElse(model, c.model), Effort: effort,
 		Summary: orElse(o.ReasoningSummary, "auto"), Schema: in.Set.Schema,
 	}
-	t := newTurn(ctx, c, s, h, ts, &in.Set)
+	t := newTurn(ctx, fail, c, s, h, ts, &in.Set)
 	t.tr.model, t.noTools = p.Model, pick.mode == "none"
 	for n := 1; ; n++ {
 		more := c.round(ctx, s, t, p, n == maxRounds)
@@ -75,7 +77,7 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 			return c.conclude(ctx, s, t)
 		}
 		p.Input = more
-		t = t.after(newTurn(ctx, c, s, h, ts, &in.Set))
+		t = t.after(newTurn(ctx, fail, c, s, h, ts, &in.Set))
 	}
 }
 

@@ -27,7 +27,7 @@ type turn struct {
 
 	ctx     context.Context // of the requests to the host
 	end     context.CancelFunc
-	answers sync.WaitGroup // goroutines that wait for the host
+	answers *backends.Aside // goroutines that wait for the host
 
 	started  chan struct{} // codex can be told to stop it
 	over     chan struct{} // turn/completed, or it never began
@@ -54,12 +54,13 @@ type turn struct {
 	doom    *backends.Error
 }
 
-func newTurn(ctx context.Context, c *conversation, s *server, h backends.Host, ts *toolset, set *backends.Settings) *turn {
+// newTurn makes a turn; fail ends the run that it is a part of.
+func newTurn(ctx context.Context, fail context.CancelCauseFunc, c *conversation, s *server, h backends.Host, ts *toolset, set *backends.Settings) *turn {
 	t := &turn{
 		c: c, s: s, h: h, tools: ts, interactive: set.Interactive, schema: len(set.Schema) > 0,
 		background: set.Background, maxTurns: set.MaxTurns,
 		started: make(chan struct{}), over: make(chan struct{}), calm: make(chan struct{}), subs: map[string]*subagent{},
-		spawns: map[string]string{}, prompts: map[string]string{},
+		spawns: map[string]string{}, prompts: map[string]string{}, answers: backends.NewAside(c.b.log, fail),
 	}
 	c.mu.Lock()
 	t.tally = tally{began: time.Now(), base: c.total, total: c.total}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"innerd/backends"
 	"innerd/backends/internal/proc"
 )
 
@@ -226,7 +227,7 @@ func (b *Backend) askVersion(ctx context.Context, bin binary) (string, error) {
 		return "", context.Cause(ctx)
 	}
 	if exit := child.Exit(); exit.Code != 0 {
-		return "", fmt.Errorf("it does not run: exit code %d: %s", exit.Code, lastLine(strings.TrimSpace(exit.StderrTail)))
+		return "", fmt.Errorf("it does not run: exit code %d: %s", exit.Code, backends.LastWords(exit.StderrTail))
 	}
 	return versionOf(out.String()), nil
 }

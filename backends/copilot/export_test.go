@@ -51,7 +51,7 @@ func newPlayedTurn(h backends.Host) *turn {
 	p := &process{b: &Backend{o: Options{MaxRetries: 1}}, peer: rpc.New(rpc.Options{Send: func([]byte) error { return nil }})}
 	c := &conversation{b: p.b}
 	s := backends.Settings{Interactive: true, Tools: []backends.Tool{{Name: "lookup", Parallel: true}}}
-	t := newTurn(context.Background(), c, p, h, &s)
+	t := newTurn(context.Background(), func(error) {}, c, p, h, &s)
 	t.tr.now = func() time.Time { return time.Unix(0, 0) }
 	return t
 }

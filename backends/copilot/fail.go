@@ -143,8 +143,8 @@ func crashed(exit backends.Exit, ready bool) *backends.Error {
 	if !ready {
 		e.Type, e.Message = events.ErrBackendUnavailable, "copilot did not start"
 	}
-	if tail := strings.TrimSpace(exit.StderrTail); tail != "" {
-		e.Message += ": " + lastLine(tail)
+	if words := backends.LastWords(exit.StderrTail); words != "" {
+		e.Message += ": " + words
 	}
 	return e
 }

@@ -23,6 +23,8 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 		return backends.Outcome{}, err
 	}
 	defer c.running.Done()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	if ctx.Err() != nil {
 		return backends.Outcome{}, canceledOr(ctx, nil)
 	}
@@ -42,7 +44,7 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	if ctx.Err() != nil {
 		return backends.Outcome{}, canceledOr(ctx, nil)
 	}
-	t := newTurn(ctx, c, p, h, &in.Set)
+	t := newTurn(ctx, fail, c, p, h, &in.Set)
 	c.attach(t)
 	if err := t.send(prompt, in.Set.Schema); err != nil && p.peer.Err() == nil { // its end is seen below
 		c.detachTurn()

@@ -41,18 +41,20 @@ type turn struct {
 
 	ctx     context.Context // of the requests to the host
 	stop    context.CancelFunc
-	answers sync.WaitGroup // goroutines that wait for the host
+	answers *backends.Aside // goroutines that wait for the host
 
 	idle chan struct{} // holds a token when the turn got quiet
 	over chan struct{} // closed when nothing of the turn is left
 }
 
-func newTurn(ctx context.Context, c *conversation, p *process, h backends.Host, s *backends.Settings) *turn {
+// newTurn makes a turn; fail ends the run that it is.
+func newTurn(ctx context.Context, fail context.CancelCauseFunc, c *conversation, p *process, h backends.Host, s *backends.Settings) *turn {
 	pick, _ := choiceOf(s.ToolChoice)
 	t := &turn{
 		c: c, p: p, h: h, tools: newToolset(pick.offered(s.Tools)), interactive: s.Interactive, maxTurns: s.MaxTurns, began: time.Now(),
 		queues: map[string]int{}, waiting: map[string][]func(){}, cancels: map[string]context.CancelFunc{},
 		first: newInput("", false), idle: make(chan struct{}, 1), over: make(chan struct{}),
+		answers: backends.NewAside(c.b.log, fail),
 	}
 	// Not the run's own context: when that ends, copilot must have been told to
 	// stop before it hears that its requests were canceled, or it goes on.

@@ -159,6 +159,15 @@ func (c *Child) SweepWith(ctx context.Context, kv string) error {
 	return c.s.starter.Sweep(ctx, Target{Mark: c.rec.Mark, With: kv, Spare: c.PID()})
 }
 
+// SweepCommands ends all that bears the child's mark but the child: what its
+// commands have left running, in whatever session. No more than five seconds;
+// a *LeftError says what is left.
+func (c *Child) SweepCommands(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	return c.s.starter.Sweep(ctx, Target{Mark: c.rec.Mark, Spare: c.PID()})
+}
+
 func (c *Child) kill() { _ = c.s.starter.Signal(c.rec.ID, syscall.SIGKILL, true) }
 
 // supervise owns the child's goroutines from its start to its end. However a

@@ -389,3 +389,17 @@ func TestNoDescriptors(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// All commands end, whatever session they went into; the process goes on.
+func TestSweepCommands(t *testing.T) {
+	s, _ := supervisor(t)
+	c, _ := s.running(t, "parts", proc.Command{})
+	eventually(t, "both commands run", func() bool { return len(marked(t, c.Mark())) == 3 })
+	if err := c.SweepCommands(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all := marked(t, c.Mark()); len(all) != 1 || all[0] != c.PID() {
+		t.Errorf("left: %v, the process is %d", all, c.PID())
+	}
+	stop(t, c, 8*time.Second)
+}

@@ -82,6 +82,10 @@ func look(t Target, known map[int]uint64) (found []stat, settled bool, err error
 	young := bootTicks() - 2*ticksPerSecond
 	for pid, s := range all {
 		seen := known[pid] == s.start && s.start != 0
+		if pid == t.Spare {
+			known[pid] = s.start
+			continue
+		}
 		if s.dead {
 			settled = settled && seen
 			known[pid] = s.start
