@@ -48,6 +48,10 @@ type Options struct {
 	WriteProgress time.Duration // after which a reader that takes nothing is cut; 60 s
 	ReadProgress  time.Duration // after which a body that brings nothing is given up; 60 s
 	StartWait     time.Duration // that calls wait for Use; 30 s
+
+	OpenMetrics bool // GET /metrics needs no key
+	OpenDebug   bool // and /debug/* none
+	Pprof       bool // serve /debug/pprof
 }
 
 // Server serves the host-loop profile. Its methods may be called at the same
@@ -67,6 +71,9 @@ type Server struct {
 	usable chan struct{} // closed by the first Use
 
 	streams registry
+	counts  httpCounts
+	page    metricsPage
+	sources atomic.Pointer[Sources]
 	ctx     context.Context // ends every stream
 	cut     context.CancelCauseFunc
 }

@@ -30,13 +30,13 @@ func (s *Server) front(next http.Handler) http.Handler {
 			return
 		}
 		if err := s.hosts.check(r); err != nil {
-			s.fail(w, r, err)
+			s.refuse(w, r, err)
 			return
 		}
 		// A browser tells where a page comes from that calls; such a page, of
 		// another site, has no business with a server that may be open.
 		if err := crossOrigin.Check(r); err != nil {
-			s.fail(w, r, errOtherSite)
+			s.refuse(w, r, errOtherSite)
 			return
 		}
 		if r.Method == http.MethodOptions {
@@ -49,7 +49,7 @@ func (s *Server) front(next http.Handler) http.Handler {
 			err = s.checkRate(r)
 		}
 		if err != nil {
-			s.fail(w, r, err)
+			s.refuse(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)

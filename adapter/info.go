@@ -78,14 +78,19 @@ func (s *Server) getHealth(c *gin.Context) error {
 	return nil
 }
 
-func (s *Server) getReady(c *gin.Context) error {
-	var reasons []string
+// notReady says why the server takes no runs.
+func (s *Server) notReady() (reasons []string) {
 	if s.domain.Load() == nil {
 		reasons = append(reasons, errStarting.Error())
 	}
 	if s.opt.Ready != nil {
 		reasons = append(reasons, s.opt.Ready()...)
 	}
+	return reasons
+}
+
+func (s *Server) getReady(c *gin.Context) error {
+	reasons := s.notReady()
 	status := http.StatusOK
 	if len(reasons) > 0 {
 		status = http.StatusServiceUnavailable
@@ -106,25 +111,6 @@ func (s *Server) getBackends(c *gin.Context) error {
 	writeJSON(c.Writer, http.StatusOK, struct {
 		Backends []runs.BackendInfo `json:"backends"`
 	}{list})
-	return nil
-}
-
-func (s *Server) getStreams(c *gin.Context) error {
-	streams, count := s.streams.of(Owner(c.Request.Context()))
-	out := api.Streams{
-		ActiveStreams: streams, StreamCount: count, ServerUptime: seconds(time.Since(s.started)),
-		Backends: map[string]api.BackendDebug{},
-	}
-	if r := s.domain.Load(); r != nil {
-		for _, b := range (*r).Backends(c.Request.Context()) {
-			d := api.BackendDebug{Breaker: api.Breaker(b.Breaker), UnknownEvents: b.Unknown}
-			if d.UnknownEvents == nil {
-				d.UnknownEvents = map[string]int64{}
-			}
-			out.Backends[b.Name] = d
-		}
-	}
-	writeJSON(c.Writer, http.StatusOK, out)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"innerd/adapter/api"
 	"innerd/backends"
 	"innerd/events/journal"
+	"innerd/telemetry"
 )
 
 // postStream starts a run, or finds the one of its task id, and streams it.
@@ -59,6 +60,7 @@ func (s *Server) startRun(c *gin.Context) (Run, bool, *api.Request, error) {
 	if err != nil {
 		return nil, false, nil, err
 	}
+	spec.Trace = telemetry.ParseLink(c.GetHeader("traceparent"), c.GetHeader("tracestate"))
 	run, created, err := domain.Start(c.Request.Context(), Owner(c.Request.Context()), spec)
 	return run, created, req, err
 }

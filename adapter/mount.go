@@ -47,7 +47,7 @@ func (s *Server) serveMount(m *Mount, w http.ResponseWriter, r *http.Request, or
 			err = nil
 		}
 		if err == nil {
-			m.Handler.ServeHTTP(w, known)
+			s.serveCounted(m, w, known)
 			return
 		}
 	}

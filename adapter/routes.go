@@ -19,7 +19,7 @@ func (s *Server) routes() *gin.Engine {
 	g.HandleMethodNotAllowed = true
 	g.RemoveExtraSlash = true
 	g.ForwardedByClientIP = false
-	g.Use(s.recovered)
+	g.Use(s.counted, s.recovered)
 	g.NoRoute(s.serve(func(*gin.Context) error { return errNoRoute }))
 	g.NoMethod(s.serve(func(*gin.Context) error { return errNoMethod }))
 
@@ -50,7 +50,7 @@ func (s *Server) routes() *gin.Engine {
 	g.GET("/conversations", s.serve(s.getConversations))
 	g.POST("/conversations/:id", s.serve(s.postConversation))
 	g.GET("/backends", s.serve(s.getBackends))
-	g.GET("/debug/streams", s.serve(s.getStreams))
+	s.debugRoutes(g)
 	return g
 }
 

@@ -19,6 +19,7 @@ import (
 // stream is one reader of one run.
 type stream struct {
 	run       Run
+	open      *openStream
 	cursor    *journal.Cursor
 	out       *pieceWriter
 	heartbeat time.Duration
@@ -52,7 +53,8 @@ func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journa
 		return err
 	}
 	defer cursor.Close()
-	defer s.streams.add(run)()
+	open, remove := s.streams.add(run, after)
+	defer remove()
 
 	sse.SetHeader(c.Writer.Header())
 	c.Writer.WriteHeader(http.StatusOK)
@@ -64,7 +66,7 @@ func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journa
 		w = u.Unwrap()
 	}
 	st := &stream{
-		run: run, cursor: cursor, out: newPieceWriter(w, c.Request, s.opt.WriteProgress, run.OpenToolRequests),
+		run: run, open: open, cursor: cursor, out: newPieceWriter(w, c.Request, s.opt.WriteProgress, run.OpenToolRequests),
 		heartbeat: s.opt.Heartbeat, wrote: time.Now(), frame: time.Now(), release: func() {},
 	}
 	defer func() { st.release() }()
@@ -73,9 +75,10 @@ func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journa
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
 	if err := st.pump(ctx); err != nil {
+		s.counts.streamCut(c.Request.Context(), err)
 		// A write that was ended ends the request's context too.
 		if c.Request.Context().Err() == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			s.log.Info("stream cut", "task", run.ID(), "reason", err)
+			s.log.Info("stream cut", run.Log().Meta().LogAttr(), "reason", err)
 		}
 		panic(http.ErrAbortHandler)
 	}
@@ -112,6 +115,7 @@ func (st *stream) next(ctx context.Context) (journal.Batch, error) {
 		}
 		b, err := st.ready()
 		if errors.Is(err, errNothing) {
+			st.open.rests()
 			b, err = st.cursor.Next(st.until)
 		}
 		if err == nil || errors.Is(err, io.EOF) || st.until.Err() == nil {
@@ -150,9 +154,11 @@ func (st *stream) due() time.Time { return st.wrote.Add(st.heartbeat) }
 
 // frames writes a batch, and leaves it to the next wait to flush.
 func (st *stream) frames(b journal.Batch) error {
+	st.open.begins(time.Now())
 	if err := st.out.writeAll(b.Frames()); err != nil {
 		return err
 	}
+	st.open.at.Store(b.Last())
 	st.held = true
 	st.wrote = time.Now()
 	st.frame = st.wrote

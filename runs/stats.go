@@ -2,6 +2,8 @@ package runs
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -142,15 +144,14 @@ func (m *Manager) Stats() Stats {
 		s.Waits[k] = h.Times()
 	}
 	m.stats.mu.Lock()
-	for k, n := range m.stats.resolved {
-		s.Resolved[k] = n
-	}
+	maps.Copy(s.Resolved, m.stats.resolved)
 	m.stats.mu.Unlock()
 	for name, b := range m.backends {
 		s.Backends[name] = m.backendStats(name, b)
 	}
 	m.countConversations(&s)
-	for _, l := range m.lives() {
+	for _, r := range m.liveRuns() {
+		l := r.live
 		b := s.Backends[l.meta.Backend]
 		switch l.stage() {
 		case StageQueued:
@@ -184,12 +185,8 @@ func (m *Manager) backendStats(name string, b backends.Backend) BackendStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out.Accepted = t.accepted
-	for k, n := range t.ended {
-		out.Ended[k] = n
-	}
-	for k, n := range t.starts {
-		out.Starts[k] = n
-	}
+	maps.Copy(out.Ended, t.ended)
+	maps.Copy(out.Starts, t.starts)
 	return out
 }
 
@@ -202,15 +199,11 @@ func (m *Manager) countConversations(s *Stats) {
 	}
 }
 
-// lives gives the runs that are not over.
-func (m *Manager) lives() []*live {
+// liveRuns gives the runs that are not over.
+func (m *Manager) liveRuns() []*Run {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]*live, 0, len(m.runs))
-	for _, r := range m.runs {
-		out = append(out, r.live)
-	}
-	return out
+	return slices.Collect(maps.Values(m.runs))
 }
 
 // Stages of a run that is not over.
@@ -230,4 +223,32 @@ func (l *live) stage() string {
 		return StageWaiting
 	}
 	return StageWorking
+}
+
+// LiveRun is a run that is not over, as its owner may see it.
+type LiveRun struct {
+	ID, ConversationID, Backend string
+	State                       string // queued, working, waiting
+	Accepted                    time.Time
+	LastEventID                 int64
+	Readers                     int   // of its log
+	Lag                         int64 // events that the last of them is behind
+	Pending                     int   // requests that wait for the host
+}
+
+// Overview gives the owner's runs that are not over.
+func (m *Manager) Overview(owner string) []LiveRun {
+	var out []LiveRun
+	for _, r := range m.liveRuns() {
+		l := r.live
+		if l.meta.Owner != owner {
+			continue
+		}
+		readers, lag := r.log.Readers()
+		out = append(out, LiveRun{
+			ID: l.meta.ID, ConversationID: l.meta.ConversationID, Backend: l.meta.Backend, State: l.stage(), Accepted: l.meta.Created,
+			LastEventID: r.log.Last(), Readers: readers, Lag: lag, Pending: int(l.tools.Load() + l.asks.Load()),
+		})
+	}
+	return out
 }

@@ -104,6 +104,7 @@ func verb(seg string) bool {
 // call reads who calls and how.
 func (s *Server) call(r *http.Request) Call {
 	c := Call{Owner: s.opt.Owner(r.Context()), Key: r.Header.Get("Idempotency-Key"), After: -1, Base: s.base(r)}
+	c.Traceparent, c.Tracestate = r.Header.Get("traceparent"), r.Header.Get("tracestate")
 	for _, name := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
 		for _, line := range r.Header.Values(name) {
 			for uri := range strings.SplitSeq(line, ",") {

@@ -13,6 +13,7 @@ import (
 	"innerd/adapter/a2a/spec"
 	"innerd/runs"
 	"innerd/runs/history"
+	"innerd/telemetry"
 )
 
 // turn is what became of a message: an answer, or a run.
@@ -119,6 +120,7 @@ func (s *Server) give(ctx context.Context, c Call, req *spec.SendMessageRequest)
 			return turn{answer: answer}, nil
 		}
 	}
+	r.Trace = telemetry.ParseLink(c.Traceparent, c.Tracestate)
 	run, _, err := m.Start(ctx, c.Owner, r)
 	if err != nil {
 		return turn{}, errorOf(err)

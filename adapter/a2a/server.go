@@ -159,6 +159,8 @@ type Call struct {
 	Key    string // Idempotency-Key
 	After  int64  // Last-Event-ID; -1 is none
 	Base   string // where the server was reached
+
+	Traceparent, Tracestate string // the caller's place in a trace, as it said
 }
 
 // tenant joins the tenant of the path with that of the request, and refuses

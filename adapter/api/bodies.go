@@ -75,6 +75,48 @@ type Streams struct {
 	StreamCount   int                     `json:"stream_count"`
 	ServerUptime  float64                 `json:"server_uptime"` // seconds
 	Backends      map[string]BackendDebug `json:"backends"`
+	Runs          map[string]RunDebug     `json:"runs"` // the caller's own that are not over, by task id
+	Pool          *PoolDebug              `json:"pool,omitempty"`
+	Log           *LogDebug               `json:"log,omitempty"`
+}
+
+// RunDebug is a run that is not over.
+type RunDebug struct {
+	Backend        string  `json:"backend"`
+	ConversationID string  `json:"conversation_id"`
+	State          string  `json:"state"` // queued, working, waiting (for the host)
+	ElapsedS       float64 `json:"elapsed_s"`
+	LastEventID    int64   `json:"last_event_id"`
+	Readers        int     `json:"readers"` // of its log: streams, A2A, push
+	Lag            int64   `json:"lag"`     // events that the last of them is behind
+	Pending        int     `json:"pending"` // requests that wait for the host
+}
+
+// PoolDebug is the agents of a server.
+type PoolDebug struct {
+	Warm          int `json:"warm"`           // agents that wait for a run
+	WarmLimit     int `json:"warm_limit"`     // agents at once, --max-warm
+	Starting      int `json:"starting"`       // agents that come up
+	StartingLimit int `json:"starting_limit"` // at once, --max-spawns
+	Queued        int `json:"queued"`         // runs that wait for another
+}
+
+// LogDebug is the log of a server.
+type LogDebug struct {
+	Runs           int   `json:"runs"`
+	Live           int   `json:"live"` // without an end
+	Readers        int   `json:"readers"`
+	Lag            int64 `json:"lag"` // events that the last of them is behind
+	MemoryBytes    int64 `json:"memory_bytes"`
+	DiskBytes      int64 `json:"disk_bytes"`
+	UnwrittenBytes int64 `json:"unwritten_bytes"`
+	WriteErrors    int64 `json:"write_errors"`
+	SyncErrors     int64 `json:"sync_errors"`
+	Damaged        int64 `json:"damaged"` // events that could not be read any more
+	Dropped        int64 `json:"dropped"` // events that nobody saw, because the disk stayed full
+	Waiting        int   `json:"waiting"` // runs whose events wait for space
+	DiskFull       bool  `json:"disk_full"`
+	MemoryOnly     bool  `json:"memory_only"`
 }
 
 // BackendDebug is what a server has noticed of a backend.
@@ -83,12 +125,16 @@ type BackendDebug struct {
 	// UnknownEvents counts what the agent said and the server did not
 	// understand, by the agent's own types.
 	UnknownEvents map[string]int64 `json:"unknown_events"`
+	Runs          map[string]int   `json:"runs,omitempty"`          // that are not over, by state: queued, working, waiting
+	Conversations map[string]int   `json:"conversations,omitempty"` // by state: running, idle, cold
 }
 
 // StreamInfo is the readers of one task.
 type StreamInfo struct {
 	Readers  int     `json:"readers"`
 	ElapsedS float64 `json:"elapsed_s"` // of the oldest reader
+	Lag      int64   `json:"lag"`       // events that the last one is behind
+	StallS   float64 `json:"stall_s"`   // that the most patient one has taken nothing of what is there
 }
 
 // Conversation is one memory of an agent.

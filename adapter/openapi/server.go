@@ -85,8 +85,14 @@ func server() []Operation {
 			Answers: []Answer{{Status: 200, About: "the agents", Type: api.Backends{}}},
 		}),
 		kept(Operation{
-			Method: "GET", Path: "/debug/streams", ID: "debugStreams", Tag: "server", Title: "Your open streams",
-			Answers: []Answer{{Status: 200, About: "the streams, and what was noticed of the agents", Type: api.Streams{}, Example: `{"active_streams":{},"stream_count":0,"server_uptime":1.5,"backends":{}}`}},
+			Method: "GET", Path: "/metrics", ID: "metrics", Tag: "server", Title: "Metrics for Prometheus",
+			About:   "Figures of the whole server, as docs/observability.md lists them. They name no run, no caller and nothing that one has said. A server that was started with --open-metrics asks for no key.",
+			Answers: []Answer{{Status: 200, About: "the metrics", Type: text(), Media: "text/plain"}},
+		}),
+		kept(Operation{
+			Method: "GET", Path: "/debug/streams", ID: "debugStreams", Tag: "server", Title: "Your open streams and runs",
+			About: "A server that was started with --open-debug asks for no key; who sends none sees the figures of the whole server alone.",
+			Answers: []Answer{{Status: 200, About: "the streams, and what was noticed of the agents", Type: api.Streams{}, Example: `{"active_streams":{},"stream_count":0,"server_uptime":1.5,"backends":{},"runs":{}}`}},
 		}),
 		initOperation(),
 	}...)

@@ -95,6 +95,8 @@ func (s setting) find(cmd *cobra.Command, getenv func(string) string, warn func(
 
 func (r *resolved) str(flag string) string { return r.text[flag] }
 
+func (r *resolved) bool(flag string) bool { return r.text[flag] == "true" }
+
 func (r *resolved) list(flag string) []string {
 	var out []string
 	for item := range strings.SplitSeq(r.text[flag], ",") {

@@ -52,6 +52,11 @@ func (h *handler) call(ctx context.Context) (a2a.Call, error) {
 	if keys, ok := cc.ServiceParams().Get("Idempotency-Key"); ok && len(keys) > 0 {
 		c.Key = keys[0]
 	}
+	for name, v := range map[string]*string{"traceparent": &c.Traceparent, "tracestate": &c.Tracestate} {
+		if lines, ok := cc.ServiceParams().Get(name); ok && len(lines) == 1 {
+			*v = lines[0]
+		}
+	}
 	if h.old {
 		return c, nil
 	}
