@@ -175,6 +175,9 @@ func (t *turn) outcome() (backends.Outcome, error) {
 
 // failed is the failure of the turn, with the time that a limit takes.
 func (t *turn) failed() error {
+	if t.gaveUp != nil && t.tr.failure == nil { // another request, a sub-agent's say, was answered since
+		t.tr.failure = t.gaveUp
+	}
 	err := t.tr.error()
 	if err.Type == events.ErrRateLimit || err.Type == events.ErrOverloaded {
 		err.RetryAfter = t.p.retryAfter(t.tr.failedAt)
