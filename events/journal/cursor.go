@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net"
 	"sort"
+	"time"
 
 	"innerd/events"
 )
@@ -171,7 +172,7 @@ func (c *Cursor) Next(ctx context.Context) (Batch, error) {
 			return Batch{}, err
 		}
 		if behind {
-			if err := c.fetch(); err != nil {
+			if err := c.fetchSoon(ctx); err != nil {
 				return Batch{}, err
 			}
 		}
@@ -267,6 +268,40 @@ func viewOf(ch *chunk, from, to int64, room int, must bool) view {
 		v.hi = v.lo + fit
 	}
 	return v
+}
+
+// A reader that can't open a file, because no descriptor is left, tries again
+// so often, and gives up after so long: more than a heartbeat, at which its
+// stream comes here anew, so that a stream waits for as long as it takes.
+const (
+	descriptorRetry = 50 * time.Millisecond
+	descriptorWait  = 30 * time.Second
+)
+
+// fetchSoon fetches, and waits where that takes a descriptor and none is left:
+// who is behind is no worse off than those who read from memory.
+func (c *Cursor) fetchSoon(ctx context.Context) error {
+	var retry *time.Timer
+	for since := time.Now(); ; {
+		err := c.fetch()
+		if err == nil || !outOfFiles(err) || time.Since(since) > descriptorWait {
+			return err
+		}
+		if retry == nil {
+			retry = time.NewTimer(descriptorRetry)
+			defer retry.Stop()
+		} else {
+			retry.Reset(descriptorRetry)
+		}
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if c.l.s.closed.Load() {
+			return ErrClosed
+		}
+	}
 }
 
 // fetch takes a view of a chunk that is read from disk.

@@ -199,6 +199,29 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 }
 
+// A reader that is behind memory waits for a descriptor, as the others read on.
+func TestReaderOutOfDescriptors(t *testing.T) {
+	f := newFaults()
+	s := open(t, t.TempDir(), &journal.Options{FS: f, SegmentBytes: 300, MemoryBytes: 1})
+	l := create(t, s, run)
+	for i := range 8 {
+		say(t, l, strings.Repeat("x", 100))
+		await(t, l, int64(i+1))
+	}
+	end(t, l)
+	refused := 0
+	f.set(func(op, name string, n int) (int, error) {
+		if op == "open" && strings.HasSuffix(name, ".jsonl") && refused < 3 {
+			refused++
+			return 0, syscall.EMFILE
+		}
+		return n, nil
+	})
+	if got := visible(t, l, 0); len(got) != 10 || refused != 3 {
+		t.Fatal(got, refused)
+	}
+}
+
 func TestFsyncError(t *testing.T) {
 	for _, policy := range []journal.Policy{journal.FsyncAlways, journal.FsyncInterval} {
 		f := newFaults()

@@ -119,7 +119,7 @@ func (f *frames) take(id int64, data []byte) {
 		if id != 0 {
 			f.r.Fault("a heartbeat with an id: %.120q", data)
 		}
-	case !bytes.HasPrefix(data, fmt.Appendf(nil, `{"id":%d,"ts":`, id)):
+	case !bytes.HasPrefix(data, fmt.Appendf(nil, `{"id":%d,`, id)):
 		f.r.Fault("the frame of id %d holds %.120q", id, data)
 	default:
 		f.r.Add(id, data)

@@ -65,7 +65,7 @@ func (l *Log) segment(path string, live bool) error {
 // Add adds the next line. One without the next id is a fault.
 func (l *Log) Add(line []byte) {
 	id := int64(len(l.sums)) + 1
-	if !bytes.HasPrefix(line, fmt.Appendf(nil, `{"id":%d,"ts":`, id)) {
+	if !bytes.HasPrefix(line, fmt.Appendf(nil, `{"id":%d,`, id)) {
 		l.fault("in the place of event %d the log has %.120q", id, line)
 	}
 	l.sums, l.types = append(l.sums, sum(line)), append(l.types, TypeOf(line))
