@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	if long() {
+	if long() && os.Getenv(insideEnv) == "" {
 		fmt.Println(rows.table())
 	}
 	_ = os.RemoveAll(dir) // a folder for temporary files
@@ -92,8 +92,17 @@ func result(t testing.TB, fault string, res ledger.Result, took time.Duration) {
 		t.Errorf("%s: nothing was compared", fault)
 	}
 	t.Logf("%s: %v in %.1f s", fault, res, took.Seconds())
-	rows.mu.Lock()
-	rows.all = append(rows.all, res.Row(fault, took))
-	rows.mu.Unlock()
-	report.Write(t, "faults", "make faults", rows.table())
+	rows.add(t, res.Row(fault, took))
+}
+
+// add puts a row into the table, and the table into the report.
+func (r *results) add(t testing.TB, row string) {
+	r.mu.Lock()
+	r.all = append(r.all, row)
+	r.mu.Unlock()
+	if os.Getenv(insideEnv) != "" {
+		fmt.Println(rowMark + row)
+		return
+	}
+	report.Write(t, "faults", "make faults", r.table())
 }

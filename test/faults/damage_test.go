@@ -1,0 +1,203 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"innerd/events"
+	"innerd/test/ledger"
+	"innerd/test/modelstub"
+	"innerd/test/server"
+)
+
+const variedSteps = `[{"reasoning":"some thought"},{"tool":{"name":"shell","input":{"command":"ls"},"output":"a b c"}},{"flood":{"deltas":600,"bytes":30}},{"text":"over"}]`
+
+// segment is the file of a run that has one.
+func (r *rig) segment(task string) string { return filepath.Join(r.runDir(task), "000000000001.jsonl") }
+
+// lines are the lines of a run's only segment.
+func (r *rig) lines(task string) [][]byte {
+	r.T.Helper()
+	raw, err := os.ReadFile(r.segment(task))
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return bytes.Split(bytes.TrimSuffix(raw, []byte("\n")), []byte("\n"))
+}
+
+// damaged is the line that stands for an event that can't be read any more.
+func damaged(id int) []byte {
+	return fmt.Appendf(nil, `{"id":%d,"type":%q,"data":{}}`, id, events.TypeDamaged)
+}
+
+// logOf is a log of given lines.
+func logOf(lines [][]byte) *ledger.Log {
+	log := &ledger.Log{}
+	for _, line := range lines {
+		log.Add(line)
+	}
+	return log
+}
+
+// flip changes one bit in the first so many bytes of a run's segment, of all
+// at 0, and gives the index of the line that it is in. The line end counts as
+// its line's.
+func flip(t testing.TB, path string, lines [][]byte, first int) int {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first == 0 {
+		first = len(raw)
+	}
+	at := rand.N(first)
+	raw[at] ^= 1 << rand.N(8)
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range lines {
+		if at -= len(line) + 1; at < 0 {
+			return i
+		}
+	}
+	t.Fatal("a byte behind the last line")
+	return 0
+}
+
+// One bit of a log that was turned on the disk is found: its event is said to
+// be damaged, under its id, and all the others are served as they were.
+func TestJournalWithAFlippedBit(t *testing.T) {
+	began := time.Now()
+	r := newRig(t)
+	r.claude(modelstub.Say(modelstub.Thinking("So much to say."), modelstub.Text("This is what Claude says, and it is here to stay.")).Forever())
+	r.start()
+	var tasks []string
+	for i := range pick(12, 120) {
+		b := simulate(variedSteps, nil)
+		if i%12 == 0 {
+			b = body("claude-code", "Talk.", nil)
+		}
+		tasks = append(tasks, r.Post(t, b).Completed().TaskID())
+	}
+	r.Stop()
+	want := map[string][][]byte{}
+	for _, task := range tasks {
+		lines := r.lines(task)
+		i := flip(t, r.segment(task), lines, 0)
+		lines[i] = damaged(i + 1)
+		want[task] = lines
+	}
+	r.start()
+	var all ledger.Result
+	for _, task := range tasks {
+		p := r.Follow(t, task, "0").Whole()
+		l := ledger.New()
+		taped(l, "who reads the damaged log", p).Whole()
+		all.Add(l.Compare(logOf(want[task])))
+		server.Eventually(t, "the server says that the run is damaged", func() bool { return r.logged("can't be read", task) })
+	}
+	result(t, fmt.Sprintf("one bit turned in each of %d logs: found, said, the rest served (simulate, Claude Code)", len(tasks)), all, time.Since(began))
+}
+
+// indexed is what of an open run's log has checksums on the disk for certain:
+// its last block, of at most so many bytes, gets its own when it is full, or
+// the run ends.
+const indexed = 60 << 10
+
+// A bit that was turned in the log of a run that a killed server left open is
+// found too, but in its last 64 KiB; the run ends, and the rest of it is
+// served as it was.
+func TestFlippedBitInAnOpenRun(t *testing.T) {
+	began := time.Now()
+	r := newRig(t).start()
+	var tapes []*server.Tape
+	for range pick(8, 60) {
+		p := r.Post(t, simulate(`[{"flood":{"deltas":600,"bytes":30}},{"call":{"tool":"t"}}]`, nil))
+		server.Until[events.ToolRequest](p, 1)
+		tapes = append(tapes, p)
+	}
+	r.Kill()
+	want := map[string][][]byte{}
+	for _, p := range tapes {
+		lines := r.lines(p.TaskID())
+		i := flip(t, r.segment(p.TaskID()), lines, indexed)
+		lines[i] = damaged(i + 1)
+		want[p.TaskID()] = lines
+	}
+	r.start()
+	var all ledger.Result
+	for _, p := range tapes {
+		task := p.TaskID()
+		after := r.Follow(t, task, "0").Whole()
+		if end := after.End(); end.State != events.Failed || end.Reason != events.ErrAdapterRestarted {
+			t.Errorf("run %s ended with %+v", task, end)
+		}
+		lines := want[task]
+		for _, line := range after.Lines()[min(len(lines), len(after.Lines())):] {
+			lines = append(lines, []byte(line)) // how the run was ended
+		}
+		l := ledger.New()
+		taped(l, "who reads the damaged log", after).Whole()
+		all.Add(l.Compare(logOf(lines)))
+	}
+	result(t, fmt.Sprintf("one bit turned in each of %d open logs (simulate)", len(tapes)), all, time.Since(began))
+}
+
+// A log that was cut in the middle of a line is served up to there. Of a run
+// that had ended the rest is said to be damaged; one that had not is ended.
+func TestJournalCutInALine(t *testing.T) {
+	began := time.Now()
+	r := newRig(t).start()
+	var ended, open []string
+	for range pick(6, 60) {
+		ended = append(ended, r.Post(t, simulate(variedSteps, nil)).Completed().TaskID())
+		p := r.Post(t, simulate(`[{"flood":{"deltas":600,"bytes":30}},{"call":{"tool":"t"}}]`, nil))
+		server.Until[events.ToolRequest](p, 1)
+		open = append(open, p.TaskID())
+	}
+	r.Kill()
+	want := map[string][][]byte{}
+	for i, task := range append(ended, open...) {
+		lines := r.lines(task)
+		n := 1 + rand.N(len(lines)-1)
+		size := rand.N(len(lines[n])) // of the line that is cut
+		for _, line := range lines[:n] {
+			size += len(line) + 1
+		}
+		if err := os.Truncate(r.segment(task), int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		for id := n; id < len(lines) && i < len(ended); id++ {
+			lines[id] = damaged(id + 1)
+		}
+		if i >= len(ended) {
+			lines = lines[:n]
+		}
+		want[task] = lines
+	}
+	r.start()
+	var all ledger.Result
+	for task, lines := range want {
+		p := r.Follow(t, task, "0").Whole()
+		for i, e := range p.Events() { // how an open run was ended
+			if i >= len(lines) && (e.Type() != events.TypeDamaged) {
+				lines = append(lines, []byte(p.Lines()[i]))
+			}
+		}
+		l := ledger.New()
+		taped(l, "who reads what is left", p).Whole()
+		all.Add(l.Compare(logOf(lines)))
+	}
+	for _, task := range open {
+		r.endedBy(t, task, events.ErrAdapterRestarted)
+	}
+	result(t, fmt.Sprintf("%d logs cut in the middle of a line (simulate)", len(want)), all, time.Since(began))
+}

@@ -1,0 +1,78 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"innerd/test/ledger"
+)
+
+// watched builds innerd with the race detector, which says what it finds on
+// stderr, where the rig looks.
+var watched = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(buildDir, "innerd-watched")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "build", "-race", "-tags", "nomsgpack", "-o", path, "innerd/cmd/innerd")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building innerd with the race detector: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Two hundred followers come and go at random, some of them in the middle of a
+// frame, some without a word, some reading slowly. Each has everything in the end.
+func TestFollowersThatComeAndGo(t *testing.T) {
+	began := time.Now()
+	r := newRig(t)
+	var err error
+	if r.Binary, err = watched(); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	seconds, rate := pick(8, 60), 200
+	p := r.Post(t, simulate(fmt.Sprintf(`[{"repeat":%d,"steps":[{"reasoning":"hm"},{"flood":{"deltas":%d,"per_second":%d}},{"tool":{"name":"t","input":{}}}]}]`, seconds, rate, rate), nil))
+	task := p.TaskID()
+	l := ledger.New()
+	var all []*reading
+	for i := range 200 {
+		to := l.Reader(fmt.Sprintf("follower %d", i)).Whole()
+		all = append(all, read(t, to, func(ctx context.Context) error { return r.wander(ctx, to, task) }))
+	}
+	for _, f := range all {
+		f.clean()
+	}
+	p.Completed()
+	taped(l, "the POST", p).Whole()
+	result(t, fmt.Sprintf("200 followers that come and go for %d s, server under -race (simulate)", seconds), r.compare(l, task), time.Since(began))
+}
+
+// wander follows a run for random times, from where it was, until its end.
+func (r *rig) wander(ctx context.Context, to *ledger.Reader, task string) error {
+	for {
+		some, leave := context.WithTimeout(ctx, rand.N(3*time.Second))
+		stream, err := r.open(some, *r.addr.Load(), task, to.Last())
+		if err == nil {
+			err = to.Read(stream)
+			_ = stream.Close() // only read
+		}
+		leave()
+		switch {
+		case err == nil || errors.Is(err, errOver):
+			return nil
+		case ctx.Err() != nil:
+			return err
+		}
+	}
+}
