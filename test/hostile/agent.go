@@ -205,6 +205,10 @@ func (a *agent) obey(t *turn, word string, args []string) bool {
 		a.speak(t, quoted("got "+callMCP(url, token, arg(0), arg(1))+". "))
 	case "print":
 		a.print(arg(0))
+	case "odd":
+		n, _ = strconv.Atoi(arg(1))
+		seed, _ := strconv.ParseUint(arg(2), 10, 64)
+		a.oddMessages(t, arg(0), n, seed)
 	case "stderr":
 		flood(os.Stderr, n<<20)
 	case "close":

@@ -10,6 +10,7 @@
 //	call TOOL ID ARG    a tool of the host's, with {"of": ARG}, under the agent's own id; says "got RESULT."
 //	mcp TOOL ARG        the same over the conversation's MCP server (Codex)
 //	print WHAT          what is no message, between two: utf8, nul, rune (a character across byte 200), long, half
+//	odd DIR N SEED      N messages of its own protocol out of transcripts in DIR, changed at random
 //	text WHAT           a piece of the answer with odd bytes in it: utf8, nul
 //	big N               a piece of the answer of N MiB
 //	stderr N            N MiB there
