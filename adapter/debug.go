@@ -23,6 +23,7 @@ func (s *Server) debugRoutes(g *gin.Engine) {
 	g.GET("/metrics", s.serve(s.getMetrics))
 	g.GET("/debug/streams", s.serve(s.getStreams))
 	if s.opt.Pprof {
+		g.GET("/debug/pprof", s.serve(getProfile))
 		g.GET("/debug/pprof/*profile", s.serve(getProfile))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,7 +124,9 @@ func (s *Server) serveCounted(m *Mount, w http.ResponseWriter, r *http.Request) 
 
 // counted counts the requests that were routed.
 func (s *Server) counted(c *gin.Context) {
-	defer func() { s.counts.request(c.Request.Method, c.FullPath(), c.Writer.Status()) }()
+	defer func() {
+		s.counts.request(c.Request.Method, strings.ReplaceAll(c.FullPath(), `\`, ""), c.Writer.Status())
+	}()
 	c.Next()
 }
 

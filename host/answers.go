@@ -52,7 +52,9 @@ func (a *answers) see(ev events.Event) *Pause {
 		}
 		t := find(a.req.Tools, v.ToolName)
 		p := pauseOf(t, v)
-		a.start(v.ToolCallID, v.DeadlineS, func(ctx context.Context) { a.runTool(ctx, t, p, v) })
+		a.start(v.ToolCallID, v.DeadlineS, func(ctx context.Context) {
+			a.runTool(WithTrace(ctx, v.Traceparent, v.Tracestate), t, p, v)
+		})
 		return p
 	case events.ToolResolved:
 		a.resolve(v.ToolCallID)

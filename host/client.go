@@ -120,6 +120,12 @@ func (c *Client) request(ctx context.Context, method, path string, body []byte) 
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if parent, state := Trace(ctx); parent != "" {
+		req.Header.Set("traceparent", parent)
+		if state != "" {
+			req.Header.Set("tracestate", state)
+		}
+	}
 	if c.opt.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opt.Key)
 	}

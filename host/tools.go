@@ -26,7 +26,8 @@ type ToolDef struct {
 	// Run does one call; calls run at the same time unless Serial. Its context
 	// ends with the run, with the call's deadline or Timeout, or when the call
 	// was resolved otherwise, and it must return then. An error, like a panic,
-	// becomes an error result that the agent reads.
+	// becomes an error result that the agent reads. Trace gives the call's place
+	// in the trace that the run was started in.
 	Run func(ctx context.Context, arguments json.RawMessage) (Result, error)
 
 	// Timeout bounds Run; the agent then reads that the tool took too long,

@@ -23,7 +23,7 @@ import (
 const scope = "innerd"
 
 // flushTime is how long the spans that are left may take at the end.
-const flushTime = 5 * time.Second
+const flushTime = 3 * time.Second
 
 // Tracer makes spans and sends them to a collector. A nil one makes none.
 type Tracer struct {

@@ -91,7 +91,7 @@ func server() []Operation {
 		}),
 		kept(Operation{
 			Method: "GET", Path: "/debug/streams", ID: "debugStreams", Tag: "server", Title: "Your open streams and runs",
-			About: "A server that was started with --open-debug asks for no key; who sends none sees the figures of the whole server alone.",
+			About:   "A server that was started with --open-debug asks for no key; who sends none sees the figures of the whole server alone.",
 			Answers: []Answer{{Status: 200, About: "the streams, and what was noticed of the agents", Type: api.Streams{}, Example: `{"active_streams":{},"stream_count":0,"server_uptime":1.5,"backends":{},"runs":{}}`}},
 		}),
 		initOperation(),

@@ -36,6 +36,9 @@ func (s *Server) request(ctx context.Context, method, path string, body any) *ht
 		s.T.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+key)
+	for name, v := range s.Header {
+		req.Header.Set(name, v)
+	}
 	return req
 }
 

@@ -29,6 +29,8 @@ type Server struct {
 	Dir    string // --workspace
 	Env    []string
 	Args   []string
+	Header map[string]string // of every request
+	Keys   string // INNERD_API_KEYS; "": the server makes its token
 
 	url  string
 	proc *process
@@ -48,6 +50,7 @@ func New(t testing.TB, binary string) *Server {
 	home := t.TempDir()
 	s := &Server{
 		T: t, Binary: binary, Home: home, State: filepath.Join(home, "state"), Agents: filepath.Join(home, "agents"), Dir: filepath.Join(home, "work"),
+		Keys: "host:" + key,
 		Args: []string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"},
 		Env:  []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"},
 	}
@@ -64,7 +67,7 @@ func (s *Server) Start() {
 	p := &process{cmd: exec.Command(s.Binary, s.Args...), done: make(chan struct{})}
 	p.cmd.Dir = s.Dir
 	p.cmd.Env = append(slices.Clone(s.Env), "HOME="+s.Home, "TMPDIR="+s.Home,
-		"INNERD_STATE_DIR="+s.State, "INNERD_AGENT_HOME="+s.Agents, "INNERD_WORKSPACE="+s.Dir, "INNERD_API_KEYS=host:"+key)
+		"INNERD_STATE_DIR="+s.State, "INNERD_AGENT_HOME="+s.Agents, "INNERD_WORKSPACE="+s.Dir, "INNERD_API_KEYS="+s.Keys)
 	stderr, err := p.cmd.StderrPipe()
 	if err == nil {
 		err = p.cmd.Start()

@@ -1,0 +1,39 @@
+//go:build linux
+
+package observe_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"innerd/test/server"
+)
+
+// innerd is the innerd under test, as it is released.
+var innerd string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "innerd-observe-")
+	if err == nil {
+		innerd, err = server.Build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir) // a folder for temporary files
+	os.Exit(code)
+}
+
+// simulated is the body of a run of the simulated agent.
+func simulated(contextID, script string, metadata map[string]any) map[string]any {
+	meta := map[string]any{"backend": "simulate", "agent_options": map[string]any{"script": jsonOf(script)}}
+	for k, v := range metadata {
+		meta[k] = v
+	}
+	return map[string]any{"context_id": contextID, "messages": []any{map[string]any{"role": "user", "content": "what the user says"}}, "metadata": meta}
+}
