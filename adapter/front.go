@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,12 @@ func (s *Server) front(next http.Handler) http.Handler {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		s.paced(w, r)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		r = withoutTrailingSlash(r)
+		r, ok := tidied(r)
+		if !ok {
+			w.Header().Set("A2A-Version", api.Version)
+			s.fail(w, r, errNoRoute)
+			return
+		}
 		if m := s.mountOf(r.URL.Path); m != nil {
 			s.serveMount(m, w, r, crossOrigin)
 			return
@@ -56,19 +62,29 @@ func (s *Server) front(next http.Handler) http.Handler {
 	})
 }
 
-// withoutTrailingSlash serves a path that ends in slashes as the one without:
-// a redirect is a failure to hosts.
-func withoutTrailingSlash(r *http.Request) *http.Request {
+// tidied gives the request with the one path that every check and every route
+// then sees: without slashes at its end, since a redirect is a failure to
+// hosts, and without doubled ones. A path that leads up, or nowhere, is none:
+// whether it needs a key must not depend on who resolves it.
+func tidied(r *http.Request) (*http.Request, bool) {
 	p := r.URL.Path
-	if len(p) < 2 || p[len(p)-1] != '/' {
-		return r
+	if !strings.HasPrefix(p, "/") {
+		return r, p == "*" || p == "" // OPTIONS *
 	}
-	p = "/" + strings.Trim(p, "/")
+	clean := path.Clean(p)
+	if clean == p {
+		return r, true
+	}
+	for seg := range strings.SplitSeq(p, "/") {
+		if seg == "." || seg == ".." {
+			return r, false
+		}
+	}
 	r2 := *r
 	r2.URL = &url.URL{}
 	*r2.URL = *r.URL
-	r2.URL.Path, r2.URL.RawPath = p, ""
-	return &r2
+	r2.URL.Path, r2.URL.RawPath = clean, ""
+	return &r2, true
 }
 
 // refuseVersion answers in JSON-RPC, which is what a client that sends

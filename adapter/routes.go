@@ -17,7 +17,6 @@ func (s *Server) routes() *gin.Engine {
 	g := gin.New()
 	g.RedirectTrailingSlash, g.RedirectFixedPath = false, false
 	g.HandleMethodNotAllowed = true
-	g.RemoveExtraSlash = true
 	g.ForwardedByClientIP = false
 	g.Use(s.counted, s.recovered)
 	g.NoRoute(s.serve(func(*gin.Context) error { return errNoRoute }))

@@ -125,6 +125,23 @@ func TestTrailingSlashesAndNoRedirects(t *testing.T) {
 	r.finish()
 }
 
+// A path that leads up is none, for every check alike: what is open without a
+// key is no way to what is not.
+func TestPathsThatLeadUp(t *testing.T) {
+	s := serve(t, func(o *adapter.Options) { o.Open, o.Keys = false, []adapter.Key{adapter.NewKey("a", "secret")} })
+	for _, path := range []string{"/.well-known/../tasks", "/.well-known/%2e%2e/tasks", "/.well-known/..%2ftasks", "/health/../tasks", "/.well-known/x/../../tasks", "/./tasks", "/tasks/.", "/..", "/.well-known/../message:send"} {
+		for _, method := range []string{"GET", "POST"} {
+			s.fails(t, method, path, "{}", 404, "not_found", "")
+		}
+	}
+	s.fails(t, "GET", "//tasks", "", 401, "unauthorized", "")
+	select {
+	case <-s.fake.started:
+		t.Error("a run was started without a key")
+	default:
+	}
+}
+
 func TestVersions(t *testing.T) {
 	s := serve(t, nil)
 	for _, v := range []string{"", "0.3", "0.3.0", "1.0", "1.0.0", " 1.0 "} {

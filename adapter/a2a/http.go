@@ -28,7 +28,7 @@ func (s *Server) Handler() http.Handler { return s.recovered(s.route) }
 
 // OpenPath reports whether a request needs no key: cards.
 func OpenPath(r *http.Request) bool {
-	return r.Method != http.MethodPost && strings.HasSuffix(r.URL.Path, CardPath)
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.HasSuffix(r.URL.Path, CardPath)
 }
 
 // CardPath is where cards are, below a host or an agent.
