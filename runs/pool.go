@@ -77,7 +77,12 @@ func (m *Manager) closeAgent(c *conversation, agent backends.Conversation) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), m.lim.Grace+giveUpAfter)
 	defer cancel()
 	closed := make(chan error, 1)
-	go func() { closed <- agent.Close(ctx) }() // ends with the agent; one that hangs holds nobody up
+	go func() { // ends with the agent; one that hangs holds nobody up
+		var err error
+		defer func() { closed <- err }()
+		defer recovered(m.log, "close", &err)
+		err = agent.Close(ctx)
+	}()
 	hung := time.NewTimer(m.lim.Grace + 2*giveUpAfter)
 	defer hung.Stop()
 	select {
