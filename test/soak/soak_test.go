@@ -5,6 +5,8 @@ package soak_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +69,9 @@ func TestSoak(t *testing.T) {
 	watching, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { w.watch(watching, s.c, s.server.Pid()) }) // ends with stop
+	if long("soak") {
+		s.open.Go(func() { s.longTurn() }) // ends after three minutes
+	}
 	s.play(t, main)
 	stop()
 	watcher.Wait()
@@ -104,6 +109,20 @@ func (s *soak) play(t *testing.T, d time.Duration) {
 	}
 	wg.Wait()
 	s.open.Wait()
+}
+
+// longTurn makes a turn that takes longer than any request of a host should.
+func (s *soak) longTurn() {
+	body := turn("", "take your time", []object{{"sleep_ms": 180_000}, {"text": "at last"}}, nil)
+	resp, err := s.c.open(s.ctx, http.MethodPost, "/message:send", body)
+	if err != nil {
+		s.fail("the long turn: %v", err)
+		return
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(text), "at last") {
+		s.fail("the long turn: %s, %v: %.300s", resp.Status, err, text)
+	}
 }
 
 // rest waits until the server has come to rest, and gives what it holds then:
