@@ -210,6 +210,9 @@ func (r *rules) answer(op operation, status int, contentType string) (schema *js
 	if !ok {
 		return nil, false, fmt.Errorf("status %d of %s: the Content-Type %q is none that it can have", status, op.ID, contentType)
 	}
+	if len(m.Events) == 0 && !strings.HasSuffix(name, "json") {
+		return nil, false, nil // bytes
+	}
 	return r.schemas[resp.at+"/content/"+strings.ReplaceAll(name, "/", "~1")+"/schema"], len(m.Events) > 0, nil
 }
 

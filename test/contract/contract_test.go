@@ -62,6 +62,7 @@ func TestWhatTheDocumentSays(t *testing.T) {
 		"another id":                     {"GET", "/tasks/t/events", 200, "text/event-stream", strings.Replace(first, "id: 1", "id: 2", 1), false},
 		"a comment":                      {"GET", "/tasks/t/events", 200, "text/event-stream", ": hello\n\n", false},
 		"an event without an end":        {"GET", "/tasks/t/events", 200, "text/event-stream", first + "id: 2\ndata: {\"id\":2,", true},
+		"bytes":                          {"GET", "/tasks/t/blobs/" + strings.Repeat("0", 64), 200, "application/octet-stream", "123 456", true},
 		"a conversation":                 {"POST", "/conversations/x:close", 200, "application/json", `{"id":"x","context_id":"c","backend":"b","state":"cold","last_used":"2026-01-02T03:04:05Z"}`, true},
 		"A2A":                            {"GET", "/a2a/tasks/t", 404, "application/json", `{"error":{"code":404,"status":"NOT_FOUND","message":"m","details":[]}}`, true},
 		"A2A with another error":         {"GET", "/a2a/tasks/t", 404, "application/json", notFound, false},
