@@ -168,6 +168,13 @@ func (p *player) do(line string) (code int, over bool) {
 	case "!sleep":
 		ms, _ := strconv.Atoi(rest)
 		time.Sleep(time.Duration(ms) * time.Millisecond)
+	case "!gate":
+		for {
+			if _, err := os.Stat(rest); err == nil {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
 	case "!deaf":
 		select {}
 	case "!slow":

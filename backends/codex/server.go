@@ -236,18 +236,25 @@ func (s *server) gone() <-chan struct{} { return s.peer.Done() }
 
 // call asks, with a limit, for what needs no model.
 func (s *server) call(ctx context.Context, method string, params, result any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer in %v", callLimit))
-	defer cancel()
-	return s.peer.Call(ctx, method, params, result)
+	return s.callLate(ctx, method, params, result, nil)
 }
 
-// answers reports whether the process still takes and answers calls.
+// callLate is call; late undoes what comes when nobody waits for it.
+func (s *server) callLate(ctx context.Context, method string, params, result any, late func(json.RawMessage)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer in %v", callLimit))
+	defer cancel()
+	return s.peer.CallLate(ctx, method, params, result, late)
+}
+
+// answers reports whether the process still takes and answers calls. Where what
+// it has said is still being handled, by a log that waits for its disk say, that
+// is not known, and is taken for a yes.
 func (s *server) answers() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), pingLimit)
 	defer cancel()
 	var refused *rpc.Error
 	err := s.peer.Call(ctx, "thread/loaded/list", struct{}{}, nil)
-	return err == nil || errors.As(err, &refused)
+	return err == nil || errors.As(err, &refused) || s.peer.Handling()
 }
 
 // kill ends the process at once: it had its grace.

@@ -14,7 +14,7 @@ import (
 func (t *turn) checkLimit() {
 	if t.maxTurns > 0 && t.turns >= t.maxTurns && t.calls > 0 && t.limit == "" && !t.ended {
 		t.limit = backends.ReasonMaxTurns
-		t.interruptLocked()
+		t.interrupt()
 	}
 }
 
@@ -29,7 +29,7 @@ func (t *turn) failing(n *notification) {
 	switch _, httpStatus := n.Error.kind(); {
 	case n.Error.reason() != "" && t.limit == "": // it would only be refused again
 		t.limit = n.Error.reason()
-		t.interruptLocked()
+		t.interrupt()
 	case hopeless(httpStatus), e.RetryAfter > patience:
 		t.doomLocked(e) // it would be asked for again and again, or after too long
 	case httpStatus == http.StatusTooManyRequests && !t.settled:
@@ -40,7 +40,7 @@ func (t *turn) failing(n *notification) {
 func (t *turn) doomLocked(e *backends.Error) {
 	if t.doom == nil && !t.ended {
 		t.doom = e
-		t.interruptLocked()
+		t.interrupt()
 	}
 }
 
@@ -76,14 +76,9 @@ func (t *turn) untilWhen(e *backends.Error) {
 	}
 }
 
+// interrupt waits for nothing: a log that waits for its disk holds mu.
 func (t *turn) interrupt() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.interruptLocked()
-}
-
-func (t *turn) interruptLocked() {
-	_, _ = t.s.peer.Go("turn/interrupt", threadRef{ThreadID: t.c.thread, TurnID: t.id}, func(_ json.RawMessage, err error) {
+	_, _ = t.s.peer.Go("turn/interrupt", threadRef{ThreadID: t.c.thread, TurnID: t.turnID()}, func(_ json.RawMessage, err error) {
 		if err != nil {
 			t.c.b.log.Info("codex did not interrupt a turn", "err", err)
 		}

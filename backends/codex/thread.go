@@ -50,7 +50,12 @@ func (c *conversation) start(ctx context.Context, s *server, want setup, model s
 	p := c.params(s, want, model)
 	p.DynamicTools = want.dynamicTools()
 	var r threadResult
-	if err := s.call(ctx, "thread/start", p, &r); err != nil {
+	err := s.callLate(ctx, "thread/start", p, &r, func(raw json.RawMessage) {
+		if json.Unmarshal(raw, &r) == nil { // nobody wants it any more
+			_, _ = s.peer.Go("thread/unsubscribe", threadRef{ThreadID: r.Thread.ID}, func(json.RawMessage, error) {})
+		}
+	})
+	if err != nil {
 		return c.refused(err)
 	}
 	c.mu.Lock()

@@ -33,6 +33,7 @@ type turn struct {
 	over     chan struct{} // turn/completed, or it never began
 	calm     chan struct{} // over, and nothing runs on in the background
 	mu       sync.Mutex
+	naming   sync.Mutex // around id where it is set: it is read without mu too
 	id       string
 	begun    bool
 	ended    bool
@@ -97,7 +98,7 @@ func (t *turn) send(p turnParams) {
 			t.refused = err
 			t.overLocked()
 		case t.id == "":
-			t.id = r.Turn.ID
+			t.name(r.Turn.ID)
 		}
 	})
 	if err != nil { // its end is seen by whoever waits, or it takes no more
@@ -108,9 +109,17 @@ func (t *turn) send(p turnParams) {
 	}
 }
 
+// name sets the turn's id. Under mu.
+func (t *turn) name(id string) {
+	t.naming.Lock()
+	defer t.naming.Unlock()
+	t.id = id
+}
+
+// turnID waits for nothing, least of all for a log.
 func (t *turn) turnID() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.naming.Lock()
+	defer t.naming.Unlock()
 	return t.id
 }
 
@@ -128,7 +137,7 @@ func (t *turn) take(r *route, method string, n *notification, base counts) bool 
 	} else if !t.main(method, n, base) {
 		return false
 	}
-	if t.emitted == before {
+	if t.emitted == before && n.ThreadID != "" { // not what is told to everybody
 		t.h.Emit(events.Event{}) // it lives
 	}
 	t.calmLocked()
@@ -141,7 +150,8 @@ func (t *turn) main(method string, n *notification, base counts) bool {
 		n.TurnID = n.Turn.ID
 	}
 	if method == "turn/started" && !t.begun && (t.id == "" || t.id == n.TurnID) {
-		t.id, t.begun = n.TurnID, true
+		t.name(n.TurnID)
+		t.begun = true
 		close(t.started)
 		return true
 	}

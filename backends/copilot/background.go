@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	taskLimit = 2 * time.Second        // for copilot to list or end what runs beside a turn
-	taskPause = 100 * time.Millisecond // between ending it and looking again
-	taskPoll  = time.Second            // between looks at what is waited for
-	maxRounds = 20                     // looks at what does not end although it was told to
-	maxWaits  = 600                    // looks at what is waited for: ten minutes
+	taskLimit   = 2 * time.Second        // for copilot to list or end what runs beside a turn
+	taskPause   = 100 * time.Millisecond // between ending it and looking again
+	taskPoll    = time.Second            // between looks at what is waited for
+	maxUnlisted = 3                      // lists that fail
+	maxRounds   = 20                     // looks at what does not end although it was told to
+	maxWaits    = 600                    // looks at what is waited for: ten minutes
 )
 
 // background looks at what still runs when the model has stopped: commands and
@@ -30,8 +31,18 @@ func (c *conversation) background(p *process, t *turn, wait bool, round int) <-c
 	if !quiet {
 		return nil // it has begun anew, and will stop once more
 	}
-	running := c.tasks(p, "attached")
+	round -= t.unlisted
+	running, err := c.tasks(p, "attached")
 	switch {
+	case err != nil && p.peer.Err() == nil && t.unlisted < maxUnlisted:
+		t.unlisted++
+		return time.After(taskPause)
+	case err != nil && p.peer.Err() == nil && t.unlisted == maxUnlisted:
+		t.unlisted++ // what is left is ended by its mark, as after a cancel
+		t.locked(func() {
+			t.emit(status(events.StateNotice, "copilot does not say what still runs in the background; it is ended with the turn"))
+		})
+		fallthrough
 	case len(running) == 0 || !wait && round > maxRounds || round > maxWaits+maxRounds:
 		t.locked(func() {
 			if t.halt.on() || t.quiet && t.in.close() {
@@ -57,10 +68,10 @@ func (c *conversation) background(p *process, t *turn, wait bool, round int) <-c
 }
 
 // tasks are those that run: attached ones hold the session, detached ones do not.
-func (c *conversation) tasks(p *process, attachment string) []task {
+func (c *conversation) tasks(p *process, attachment string) ([]task, error) {
 	var list taskList
 	if err := p.call(context.Background(), taskLimit, "session.tasks.list", sessionOnly{c.session}, &list); err != nil {
-		return nil
+		return nil, err
 	}
 	var out []task
 	for _, x := range list.Tasks {
@@ -69,7 +80,7 @@ func (c *conversation) tasks(p *process, attachment string) []task {
 			out = append(out, x)
 		}
 	}
-	return out
+	return out, nil
 }
 
 func (c *conversation) cancelTask(p *process, x task) {
@@ -95,7 +106,12 @@ func (c *conversation) endDetached(p *process, leave bool) {
 	if !any || leave || p.peer.Err() != nil {
 		return
 	}
-	for _, x := range c.tasks(p, "detached") {
+	running, err := c.tasks(p, "detached")
+	if err != nil { // it stays noted that there are some: the next turn's end tries again
+		c.b.log.Warn("copilot does not say what it has detached", "conversation", c.cfg.ID, "err", err)
+		return
+	}
+	for _, x := range running {
 		c.cancelTask(p, x)
 	}
 	c.mu.Lock()

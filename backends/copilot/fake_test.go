@@ -34,7 +34,8 @@ type act struct {
 	Slow   bool   // prints what follows in three pieces
 	Stderr string
 	Exit   *int
-	Hang   bool // reads on and answers nothing
+	Hang   bool   // reads on and answers nothing
+	Gate   string // waits until there is such a file
 }
 
 // What the fake answers by itself unless an act expects it.
@@ -154,6 +155,10 @@ func (p *player) play(script []act) int {
 			fmt.Fprintln(os.Stderr, a.Stderr)
 		case a.Exit != nil:
 			return *a.Exit
+		case a.Gate != "":
+			for !exists(a.Gate) {
+				time.Sleep(5 * time.Millisecond)
+			}
 		case a.Hang:
 			_, _ = io.Copy(io.Discard, p.in)
 			select {}
@@ -161,6 +166,11 @@ func (p *player) play(script []act) int {
 	}
 	p.expect("\x00") // never comes: the usual until the end
 	return 0
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func (p *player) write(body string) {

@@ -267,14 +267,21 @@ func (p *process) tell(method string, params any) {
 
 // call is a call with a limit.
 func (p *process) call(ctx context.Context, limit time.Duration, method string, params, result any) error {
-	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in %s", limit))
-	defer cancel()
-	return p.peer.Call(limited, method, params, result)
+	return p.callLate(ctx, limit, method, params, result, nil)
 }
 
-// alive reports whether the process answers at all.
+// callLate is call; late undoes what comes when nobody waits for it.
+func (p *process) callLate(ctx context.Context, limit time.Duration, method string, params, result any, late func(json.RawMessage)) error {
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in %s", limit))
+	defer cancel()
+	return p.peer.CallLate(limited, method, params, result, late)
+}
+
+// alive reports whether the process answers at all. Where what it has said is
+// still being handled, by a log that waits for its disk say, that is not known,
+// and is taken for a yes.
 func (p *process) alive() bool {
-	return p.call(context.Background(), pingLimit, "ping", struct{}{}, nil) == nil
+	return p.call(context.Background(), pingLimit, "ping", struct{}{}, nil) == nil || p.peer.Handling()
 }
 
 // kill ends a process that does not answer, and waits until its conversations know.

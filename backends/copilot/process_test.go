@@ -361,9 +361,11 @@ func TestToolChoice(t *testing.T) {
 func TestAnsweredAfterItGaveUp(t *testing.T) {
 	f := newFake(t, acts(send("i1"), []act{
 		{Event: `{"type":"model.call_failure","data":{"statusCode":404,"errorMessage":"no such model"}}`},
-		{Expect: `"method":"session.abort"`}, {Answer: `{"success":true}`},
+		{Expect: `"method":"session.abort"`},
+		{Answer: `{"success":true}`},
 		{Event: used},
-		{Event: `{"type":"assistant.idle","data":{"aborted":true}}`}, {Event: `{"type":"session.idle","data":{"aborted":true}}`},
+		{Event: `{"type":"assistant.idle","data":{"aborted":true}}`},
+		{Event: `{"type":"session.idle","data":{"aborted":true}}`},
 	})...)
 	_, _, err := run(t, t.Context(), f.open(t, nil), backendtest.Turn{}, backends.Settings{})
 	if class(err) != events.ErrModelUnavailable || !strings.Contains(err.Error(), "no such model") {

@@ -137,7 +137,7 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn, set *b
 		t.emit(*t.tr.tally.usage(t.tr.model, time.Since(t.began), t.tr.first))
 	}
 	c.endDetached(p, set.Background == backends.BackgroundWait && err == nil)
-	if ctx.Err() != nil || err != nil || t.halt.on() {
+	if ctx.Err() != nil || err != nil || t.halt.on() || t.unlisted > maxUnlisted {
 		c.sweep(context.WithoutCancel(ctx), p)
 	}
 	if err != nil {

@@ -62,7 +62,11 @@ func (c *conversation) open(ctx context.Context, p *process, params *sessionPara
 	}
 	_ = c.b.o.Children.MkdirAll(c.outputDir()) // without it copilot says so in a result
 	p.add(c.session, c)
-	err := p.call(ctx, callLimit, method, params, nil)
+	var late func(json.RawMessage)
+	if id := c.session; c.applied == "" {
+		late = func(json.RawMessage) { p.tell("session.detach", sessionOnly{id}) } // nobody has it
+	}
+	err := p.callLate(ctx, callLimit, method, params, nil, late)
 	c.mu.Lock()
 	inUse := c.inUse
 	c.mu.Unlock()

@@ -43,6 +43,8 @@ type turn struct {
 	stop    context.CancelFunc
 	answers *backends.Aside // goroutines that wait for the host
 
+	unlisted int // times that copilot did not say what runs in the background; of Run
+
 	idle chan struct{} // holds a token when the turn got quiet
 	over chan struct{} // closed when nothing of the turn is left
 }

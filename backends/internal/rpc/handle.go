@@ -52,6 +52,8 @@ func (r *Request) answer(m message) error {
 
 // Handle takes one message without its frame; it keeps nothing of it.
 func (p *Peer) Handle(frame []byte) {
+	p.handling.Add(1)
+	defer p.handling.Add(-1)
 	var m message
 	frame = bytes.TrimSpace(frame)
 	if len(frame) == 0 {

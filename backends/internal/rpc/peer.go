@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -54,6 +55,8 @@ type Peer struct {
 	calls map[int64]call
 	cause error // after Close
 	done  chan struct{}
+
+	handling atomic.Int64 // 1 while Handle is at work
 }
 
 type call struct {
@@ -98,29 +101,57 @@ type message struct {
 // A refusal is an *Error, the peer's death wraps the error of Close. When ctx
 // ends, the answer is no longer waited for.
 func (p *Peer) Call(ctx context.Context, method string, params, result any) error {
+	return p.CallLate(ctx, method, params, result, nil)
+}
+
+// CallLate is Call for what must be undone where nobody waits for it any more:
+// a result that comes after the end of ctx is given to late, by the goroutine
+// that reads.
+func (p *Peer) CallLate(ctx context.Context, method string, params, result any, late func(json.RawMessage)) error {
 	type answer struct {
 		raw json.RawMessage
 		err error
 	}
 	got := make(chan answer, 1)
-	forget, err := p.Go(method, params, func(raw json.RawMessage, err error) { got <- answer{raw, err} })
+	var left atomic.Bool // nobody waits
+	forget, err := p.Go(method, params, func(raw json.RawMessage, err error) {
+		if !left.CompareAndSwap(false, true) {
+			if err == nil {
+				late(raw)
+			}
+			return
+		}
+		got <- answer{raw, err}
+	})
 	if err != nil {
 		return p.sendError(ctx, method, err)
 	}
+	var a answer
 	select {
-	case a := <-got:
-		if a.err != nil || result == nil {
-			return a.err
-		}
-		if err := json.Unmarshal(a.raw, result); err != nil {
-			return fmt.Errorf("%s: result: %w", method, err)
-		}
-		return nil
+	case a = <-got:
 	case <-ctx.Done():
-		forget()
-		return fmt.Errorf("%s: %w", method, context.Cause(ctx))
+		if late == nil {
+			forget()
+			return fmt.Errorf("%s: %w", method, context.Cause(ctx))
+		}
+		if left.CompareAndSwap(false, true) {
+			return fmt.Errorf("%s: %w", method, context.Cause(ctx))
+		}
+		a = <-got // it has just been answered
 	}
+	if a.err != nil || result == nil {
+		return a.err
+	}
+	if err := json.Unmarshal(a.raw, result); err != nil {
+		return fmt.Errorf("%s: result: %w", method, err)
+	}
+	return nil
 }
+
+// Handling reports whether a message is being handled: what the peer has said
+// since is not known yet. A handler may wait for a log that waits for its disk,
+// which is no fault of the peer's.
+func (p *Peer) Handling() bool { return p.handling.Load() > 0 }
 
 // closeWait is how long a call that could not be sent waits to be told why.
 const closeWait = 2 * time.Second
