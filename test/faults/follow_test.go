@@ -41,7 +41,7 @@ func TestFollowersThatComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.start()
-	seconds, rate := pick(8, 60), 200
+	seconds, rate := pick(5, 60), pick(40, 100)
 	p := r.Post(t, simulate(fmt.Sprintf(`[{"repeat":%d,"steps":[{"reasoning":"hm"},{"flood":{"deltas":%d,"per_second":%d}},{"tool":{"name":"t","input":{}}}]}]`, seconds, rate, rate), nil))
 	task := p.TaskID()
 	l := ledger.New()
