@@ -43,6 +43,7 @@ type recorder struct {
 
 	calls     int // of the main agent, native and bridged
 	bridged   int
+	natives   int // calls of the agent's own tools
 	callLimit int
 	maxCost   float64
 	limited   bool // the call above the limit came; nothing more is let in

@@ -53,6 +53,7 @@ func (r *recorder) toolCallLocked(c events.ToolCall) {
 		r.endToolLocked(i, events.ToolComplete{Result: "replaced by another call of the same id"})
 	}
 	delete(r.callIDs, native)
+	r.natives++
 	c.NativeID, c.ID, c.Input = native, r.callID(native), object(c.Input)
 	r.tools = append(r.tools, &openTool{
 		native: native, call: c, since: time.Now(), span: toolSpan(r.span, telemetry.Internal, c.Name, c.ID),
@@ -113,6 +114,13 @@ func (r *recorder) admit() bool {
 	r.order.Lock()
 	defer r.order.Unlock()
 	return !r.sealed && r.admitLocked()
+}
+
+// worked reports whether the agent used tools of its own.
+func (r *recorder) worked() bool {
+	r.order.Lock()
+	defer r.order.Unlock()
+	return r.natives > 0
 }
 
 // over reports whether the limit was passed, so that nothing more may run.

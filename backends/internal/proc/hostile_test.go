@@ -398,7 +398,7 @@ func TestSweepCommands(t *testing.T) {
 	if err := c.SweepCommands(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if all := marked(t, c.Mark()); len(all) != 1 || all[0] != c.PID() {
+	if all := marked(t, c.Mark()); len(all) != 1 || all[0] != fmt.Sprintf("/proc/%d/environ", c.PID()) {
 		t.Errorf("left: %v, the process is %d", all, c.PID())
 	}
 	stop(t, c, 8*time.Second)

@@ -1,0 +1,160 @@
+//go:build linux
+
+package security_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"innerd/events"
+	"innerd/test/agents"
+	"innerd/test/modelstub"
+	"innerd/test/server"
+)
+
+// real is an agent whose model is scripted.
+type real struct {
+	name, variable string
+	path           func(testing.TB) agents.Pinned
+	base           func(*modelstub.Scenario) string
+	model          string
+}
+
+var reals = []real{
+	{"claude-code", "INNERD_CLAUDE_CODE_PATH", agents.Claude, (*modelstub.Scenario).BaseURL, "claude-sonnet-4-5"},
+	{"codex", "INNERD_CODEX_PATH", agents.Codex, (*modelstub.Scenario).V1, "gpt-5.5"},
+	{"copilot", "INNERD_COPILOT_PATH", agents.Copilot, (*modelstub.Scenario).V1, "gpt-5.4"},
+}
+
+// shell has the model run a command with the agent's own tool, then say the rest.
+func shell(command, say string) func(modelstub.Request) modelstub.Turn {
+	ran := false
+	return func(r modelstub.Request) modelstub.Turn {
+		if ran {
+			return modelstub.Say(modelstub.Text(say))
+		}
+		ran = true
+		for _, t := range r.Tools {
+			switch t.Name {
+			case "Bash", "bash":
+				return modelstub.Say(modelstub.Tool(t.Name, obj{"command": command, "description": "A command"}))
+			case "exec_command":
+				return modelstub.Say(modelstub.Tool(t.Name, obj{"cmd": command, "yield_time_ms": 30000}))
+			}
+		}
+		return modelstub.Say(modelstub.Text("(no shell is offered)"))
+	}
+}
+
+// turn is a request for a run of a scripted agent.
+func (a *real) turn(sc *modelstub.Scenario, meta obj) obj {
+	m := obj{"backend": a.name, "model": a.model, "events": "all", "credentials": obj{"api_key": sc.Key(), "base_url": a.base(sc)}}
+	for k, v := range meta {
+		m[k] = v
+	}
+	return obj{"context_id": "talk", "messages": []any{obj{"role": "user", "content": "Do it."}}, "metadata": m}
+}
+
+// What the commands of a run have started is gone after it, whatever session it
+// went into; the agent itself stays warm.
+func TestNothingOfARunIsLeft(t *testing.T) {
+	for _, a := range reals {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			stub := modelstub.New()
+			t.Cleanup(stub.Close)
+			s := server.New(t, innerd)
+			s.Env = append(s.Env, a.variable+"="+a.path(t).Path)
+			s.Start()
+			sleep := filepath.Join(t.TempDir(), "left-behind")
+			if err := os.Symlink("/bin/sleep", sleep); err != nil {
+				t.Fatal(err)
+			}
+			command := fmt.Sprintf(`%[1]s 601 >/dev/null 2>&1 </dev/null & ( %[1]s 602 >/dev/null 2>&1 </dev/null & ); setsid %[1]s 603 >/dev/null 2>&1 </dev/null & ( setsid nohup %[1]s 604 >/dev/null 2>&1 </dev/null & ) ; bash -i -c '%[1]s 605 &' >/dev/null 2>&1 </dev/null; (setsid sh -c '%[1]s 606 & exit' >/dev/null 2>&1 </dev/null &); n=0; while [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -ao '%[1]s 60[1-6]' | sort -u | wc -l)" -lt 6 ] && [ $n -lt 200 ]; do n=$((n+1)); sleep 0.05; done; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -ao '%[1]s 60[1-6]' | sort -u | wc -l`, sleep)
+			sc := stub.Scenario()
+			sc.Func(shell(command, "It runs."))
+			p := s.Post(t, a.turn(sc, nil)).Completed()
+			started := false
+			for _, c := range server.Of[events.ToolComplete](p) {
+				started = started || strings.Contains(c.Result, "6")
+			}
+			if !started {
+				t.Errorf("not all of it was started:\n%s", p)
+			}
+			if left := holders(sleep); len(left) > 0 {
+				t.Errorf("left after the run: %s", server.Describe(left))
+			}
+			if len(s.Marked()) == 0 {
+				t.Error("the agent is gone too")
+			}
+		})
+	}
+}
+
+// holders are the processes whose command line speaks of a file.
+func holders(path string) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, p := range all {
+		raw, _ := os.ReadFile(p) // it may be gone
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(p)), "%d", &pid); err == nil && bytes.HasPrefix(raw, []byte(path)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// The token that an agent has for the host's tools opens nothing else: not its
+// own permission request, not the results of its own calls.
+func TestBridgeTokenOpensNothingElse(t *testing.T) {
+	t.Parallel()
+	a := reals[1]
+	stub := modelstub.New()
+	t.Cleanup(stub.Close)
+	dir := t.TempDir()
+	seen, wrapper := filepath.Join(dir, "stdin"), filepath.Join(dir, "codex")
+	script := fmt.Sprintf("#!/bin/sh\ncase \" $* \" in *app-server*) tee -a %s | exec %s \"$@\";; *) exec %[2]s \"$@\";; esac\n", seen, a.path(t).Path)
+	if err := os.WriteFile(wrapper, []byte(script), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	s := server.New(t, innerd)
+	s.Env = append(s.Env, a.variable+"="+wrapper)
+	s.Start()
+	sc := stub.Scenario()
+	sc.Func(shell("echo asked", "Done."))
+	p := s.Post(t, a.turn(sc, obj{
+		"permission_mode": "ask", "agent_options": obj{"tools": "mcp"}, "detach": true,
+		"native_tool_schemas": []any{obj{"name": "look", "parameters": obj{"type": "object"}}},
+	}))
+	request := server.Until[events.PermissionRequest](p, 1).RequestID
+	stdin, err := os.ReadFile(seen)
+	token := regexp.MustCompile(`Bearer ([A-Za-z0-9_-]{20,})`).FindSubmatch(stdin)
+	if err != nil || token == nil {
+		t.Fatalf("the agent was given no token: %v", err)
+	}
+	for _, o := range operations(t) {
+		if o.open || o.id == "init" {
+			continue
+		}
+		path := parameter.ReplaceAllStringFunc(o.path, func(name string) string {
+			return map[string]string{"{id}": p.TaskID(), "{request_id}": request}[name] + ""
+		})
+		if strings.Contains(path, "//") {
+			continue
+		}
+		if got := call(t, s, string(token[1]), o.method, path, obj{"option": "allow_once", "text": "yes", "result": "yes"}); got.status != http.StatusUnauthorized {
+			t.Errorf("%s %s: %d %.100s", o.method, path, got.status, got.body)
+		}
+	}
+	if n := len(server.Of[events.PermissionResolved](p)); n > 0 {
+		t.Errorf("the request was resolved: %s", p)
+	}
+	s.Do(http.MethodPost, "/tasks/"+p.TaskID()+"/requests/"+request, obj{"option": "deny"}, nil)
+	p.Whole()
+}
