@@ -32,6 +32,7 @@ const loadCommand = "make load"
 // Two hundred runs at once, each watched by three readers: everybody gets
 // everything. The long form also holds the server against one core and 250 MB.
 func TestLoad(t *testing.T) {
+	t.Parallel()
 	l := load{runs: 40, perSecond: 50, readers: 3, lasts: 10 * time.Second}
 	if long("load") {
 		l = load{runs: 200, perSecond: 100, readers: 3, lasts: lasts(time.Minute)}

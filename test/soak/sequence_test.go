@@ -38,6 +38,7 @@ type many struct {
 // a server that keeps them all and is killed is ready again in 300 ms, with
 // every run in its list and those that were open ended.
 func TestManyRuns(t *testing.T) {
+	t.Parallel()
 	n, kills := 500, 2
 	if long("recovery") {
 		n, kills = 10_000, 7

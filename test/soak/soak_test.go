@@ -48,6 +48,7 @@ type soak struct {
 // and hosts answer well and badly: nothing is lost, and when all have gone
 // nothing is left of them. The long form measures whether memory grows.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	warm, main, every := 10*time.Second, 80*time.Second, 5*time.Second
 	if long("soak") {
 		warm, main, every = time.Minute, lasts(30*time.Minute), 4*time.Second
