@@ -35,6 +35,7 @@ var figures = []figure{
 	{"library", (*bench).library},
 	{"latency", (*bench).latency},
 	{"first", (*bench).first},
+	{"body", (*bench).body},
 	{"start", (*bench).start},
 	{"idle", (*bench).idle},
 	{"million", (*bench).million},
