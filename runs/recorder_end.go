@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"innerd/backends"
 	"innerd/events"
 )
 
@@ -57,7 +58,7 @@ func (r *recorder) emptyLocked(v verdict) verdict {
 	if v.state != events.Completed || r.messages > 0 || r.reasoned || r.bridged > 0 {
 		return v
 	}
-	if r.calls == 0 && v.reason != "tool_call_limit" {
+	if r.calls == 0 && !limited(v.reason) {
 		return failure(events.Failed, "", events.NewError(events.ErrEmptyTurn, "the agent ended its turn without saying or doing anything"))
 	}
 	r.openBlockLocked(events.TypeMessage, "\x00synthetic")
@@ -65,6 +66,16 @@ func (r *recorder) emptyLocked(v verdict) verdict {
 	r.append(events.MessageDelta{Delta: "(no text)", MessageID: r.open.id})
 	r.closeWithLocked(events.Message{Synthetic: true})
 	return v
+}
+
+// limited reports whether a run ended for a limit that its host has set: that is
+// no failure of the agent's, whatever it had said by then.
+func limited(reason string) bool {
+	switch reason {
+	case backends.ReasonToolCallLimit, backends.ReasonMaxTurns, backends.ReasonMaxCost:
+		return true
+	}
+	return false
 }
 
 func (r *recorder) usageLocked(backend string) events.Usage {

@@ -168,6 +168,22 @@ func TestRecorderOrder(t *testing.T) {
 	}
 }
 
+// A run that a limit of its host's has ended before anything was said is no
+// empty turn: run again, it would end the same way.
+func TestRecorderLimitedTurn(t *testing.T) {
+	for reason, empty := range map[string]bool{"max_cost": false, "max_turns": false, "tool_call_limit": false, "end_turn": true, "stop_sequence": true} {
+		log := &sliceLog{}
+		rec := newRecorder(log, func(error) {})
+		_, v := rec.seal(verdict{state: events.Completed, reason: reason}, "b", nil)
+		if got := v.err != nil && v.err.ErrorType == events.ErrEmptyTurn; got != empty {
+			t.Errorf("%s: %+v", reason, v)
+		}
+		if !empty && v.reason != reason {
+			t.Errorf("%s became %s", reason, v.reason)
+		}
+	}
+}
+
 func TestRecorderCallLimit(t *testing.T) {
 	log := &sliceLog{}
 	var cause error
