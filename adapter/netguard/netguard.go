@@ -69,6 +69,9 @@ func (g *Guard) Check(ctx context.Context, raw string) (*url.URL, error) {
 	if g.allowedURL(u) {
 		return u, nil
 	}
+	if local(u.Hostname()) {
+		return nil, fmt.Errorf("%w: %s is this machine; allow the host with %s", ErrUnsafe, u.Hostname(), g.flag)
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
@@ -95,10 +98,18 @@ func checkScheme(u *url.URL) error {
 		return fmt.Errorf("%w: there is no host in it", ErrUnsafe)
 	case oddNumber(u.Hostname()):
 		return fmt.Errorf("%w: the host is an address in a spelling that is not supported", ErrUnsafe)
+	case strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return fmt.Errorf("%w: the host has characters that a name cannot have; write an international one in its ASCII form", ErrUnsafe)
 	case u.User != nil:
 		return fmt.Errorf("%w: a user name in a URL is not supported", ErrUnsafe)
 	}
 	return nil
+}
+
+// local reports whether a name is kept for this machine, whoever resolves it.
+func local(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // oddNumber reports whether a host is a number that some resolvers take for an

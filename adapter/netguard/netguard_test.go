@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 	for url, ok := range map[string]bool{
 		"https://8.8.8.8/x": true, "http://allowed.example/x": true, "http://127.0.0.1:8080/": true, "http://no.such.name.invalid/": true,
 		"http://127.0.0.1:8081/": false, "http://127.0.0.1/": false, "http://localhost/": false, "gopher://8.8.8.8/": false, "//8.8.8.8/": false, "http://": false,
-		"http://a:b@8.8.8.8/": false, "http://017700000001/": false, "http://127.1/": false, "http://1.2.3.0x7f/": false, "http://[fe80::1%25eth0]/": false, "http://%zz/": false,
+		"http://a:b@8.8.8.8/": false, "http://017700000001/": false, "http://127.1/": false, "http://localhost./": false, "http://a.localhost/": false, "http://①②⑦.⓪.⓪.①/": false, "http://1.2.3.0x7f/": false, "http://[fe80::1%25eth0]/": false, "http://%zz/": false,
 	} {
 		_, err := g.Check(t.Context(), url)
 		if (err == nil) != ok || err != nil && !errors.Is(err, netguard.ErrUnsafe) {

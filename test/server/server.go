@@ -3,10 +3,10 @@
 package server
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -30,7 +30,7 @@ type Server struct {
 	Env    []string
 	Args   []string
 	Header map[string]string // of every request
-	Keys   string // INNERD_API_KEYS; "": the server makes its token
+	Keys   string            // INNERD_API_KEYS; "": the server makes its token
 
 	url  string
 	proc *process
@@ -61,6 +61,9 @@ func New(t testing.TB, binary string) *Server {
 	return s
 }
 
+// listens finds where a server is in its log, which may be text or JSON.
+var listens = regexp.MustCompile(`http://[0-9.]+:[0-9]+`)
+
 // Start starts the server and waits until it is ready.
 func (s *Server) Start() {
 	s.T.Helper()
@@ -82,12 +85,10 @@ func (s *Server) Start() {
 		_ = p.cmd.Wait() // its state says it all
 	}()
 	s.proc, s.seen = p, append(s.seen, p)
-	line, ok := p.stderr.until(`"innerd is ready"`, Soon)
-	var rec struct{ URL string }
-	if !ok || json.Unmarshal([]byte(line), &rec) != nil || rec.URL == "" {
+	line, _ := p.stderr.until("innerd is ready", Soon)
+	if s.url = listens.FindString(line); s.url == "" {
 		s.T.Fatalf("the server is not ready:\n%s", p.stderr)
 	}
-	s.url = rec.URL
 }
 
 // Pid is the server's process.
