@@ -77,14 +77,33 @@ func (m *Manager) steer(ctx context.Context, l *live, msgs []history.Message) er
 			if !errors.Is(err, backends.ErrTooLate) {
 				return err
 			}
-			// Over, or moved into a new session before anything was sent.
+			// Over, moved into a new session before anything was sent, or not
+			// yet begun: of that nothing tells.
 		}
-		select {
-		case <-change:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := changed(ctx, change, agent != nil); err != nil {
+			return err
 		}
 	}
+}
+
+// steerAgain is after how long an agent that had no turn to steer is asked again.
+const steerAgain = 20 * time.Millisecond
+
+// changed waits for a change, or, where again, for the time to ask again.
+func changed(ctx context.Context, change <-chan struct{}, again bool) error {
+	var due <-chan time.Time
+	if again {
+		timer := time.NewTimer(steerAgain)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-change:
+	case <-due:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // working is an agent that has a run's turn.

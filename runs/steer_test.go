@@ -127,6 +127,41 @@ func TestSteerWhileTheAgentStarts(t *testing.T) {
 	})
 }
 
+// TestSteerBeforeTheTurnIsOpen: an agent that has been given the turn, and has
+// not begun it, says the same as one whose turn is over.
+func TestSteerBeforeTheTurnIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := steering(false)
+		open := make(chan struct{})
+		turn, steer := b.run, b.steer
+		b.run = func(ctx context.Context, in backends.Input, h backends.Host, a *playedAgent) (backends.Outcome, error) {
+			time.Sleep(time.Second)
+			close(open)
+			return turn(ctx, in, h, a)
+		}
+		b.steer = func(ctx context.Context, parts []events.Part) error {
+			select {
+			case <-open:
+				return steer(ctx, parts)
+			default:
+				return backends.ErrTooLate
+			}
+		}
+		w := playing(t, b)
+		run := w.begin(by("played"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := w.m.Steer(ctx, "me", run.ID(), texts("more")); err != nil {
+			t.Error(err)
+			_, _ = run.Cancel(t.Context(), "")
+		}
+		w.await(run)
+		if got := story(run); !slices.Equal(got, []string{"before", ">more", "answer to more"}) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // TestSteerRefused: who can't be told more is said to be so, and nothing of it
 // is in the log.
 func TestSteerRefused(t *testing.T) {
