@@ -173,6 +173,7 @@ func a2aREST() []Operation {
 	}
 	for i := range out {
 		out[i].About = aboutA2A
+		out[i].Params = append(out[i].Params, Param{"A2A-Version", "header", "without it a request is one of 0.3, which is served below /v0.3", text(), "1.0"})
 		if out[i].Body != nil {
 			out[i].Faults = a2aFaults(write...)
 		} else {

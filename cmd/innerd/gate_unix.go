@@ -73,7 +73,7 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request, inside bool) {
 	case "/health":
 		writeJSON(w, http.StatusOK, map[string]any{"status": "ok", "version": versionString(), "backends": map[string]any{}})
 	case "/ready":
-		writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": "not ready", "reasons": []string{"waiting for POST /init"}})
+		writeJSON(w, http.StatusServiceUnavailable, api.Ready{Reasons: []string{"waiting for POST /init"}})
 	case "/init":
 		g.init(w, r, inside)
 	default:

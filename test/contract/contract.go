@@ -116,7 +116,7 @@ func read(text string) (*rules, error) {
 
 func (r *rules) compile(c *jsonschema.Compiler, resp response) error {
 	for name, m := range resp.Content {
-		if len(m.Schema) == 0 || name == "text/event-stream" {
+		if len(m.Schema) == 0 || !strings.HasSuffix(name, "json") {
 			continue
 		}
 		at := resp.at + "/content/" + strings.ReplaceAll(name, "/", "~1") + "/schema"
