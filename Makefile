@@ -38,6 +38,7 @@ test: agents a2a-clients ## all tests, as CI runs them; installs the pinned agen
 	$(GO) test -race -shuffle=on -timeout 15m -tags $(TAGS) $$($(GO) list -tags $(TAGS) ./... | grep -v '/test/image$$')
 	$(GO) test -timeout 30m -tags $(TAGS) ./test/image
 	cd test/kubernetes && $(GO) test ./...
+	cd test/promql && $(GO) test ./...
 
 bench: build ## the numbers of docs/performance.md
 	$(GO) run -tags $(TAGS) ./test/bench -binary dist/innerd

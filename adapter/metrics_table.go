@@ -151,11 +151,24 @@ var metrics = []metric{
 	{"innerd_journal_memory_only", gauge, nil, "1 when new runs are kept in memory only"},
 }
 
+// standard is what the client library of Prometheus tells of the process and
+// of Go, as far as one needs it; GET /metrics has more.
+var standard = []metric{
+	{"process_resident_memory_bytes", gauge, nil, "memory of the server, without its agents"},
+	{"process_cpu_seconds_total", counter, nil, "CPU of the server, without its agents"},
+	{"process_open_fds", gauge, nil, "descriptors that are open"},
+	{"process_max_fds", gauge, nil, "and how many can be"},
+	{"process_start_time_seconds", gauge, nil, "when the server was started, as Unix time"},
+	{"go_goroutines", gauge, nil, "goroutines"},
+	{"go_gc_heap_live_bytes", gauge, nil, "heap that the last collection found in use"},
+	{"go_memstats_heap_inuse_bytes", gauge, nil, "heap that is in use, or not collected yet"},
+}
+
 // MetricsTable is the metrics as Markdown.
 func MetricsTable() string {
 	var b strings.Builder
 	b.WriteString("| Metric | Kind | Labels | What |\n|---|---|---|---|\n")
-	for _, m := range metrics {
+	for _, m := range slices.Concat(metrics, standard) {
 		var labels []string
 		for _, l := range m.labels {
 			labels = append(labels, "`"+l.name+"`: "+l.words())

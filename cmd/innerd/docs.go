@@ -10,39 +10,48 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Between these lines docs/operations.md holds what is made from the tables.
+// Between these lines docs/operations.md and docs/observability.md hold what
+// is made from the tables.
 const (
-	docsBegin = "<!-- defaults: made by `innerd docs defaults --write docs/operations.md` -->"
-	docsEnd   = "<!-- end of defaults -->"
+	docsBegin    = "<!-- defaults: made by `innerd docs defaults --write docs/operations.md` -->"
+	docsEnd      = "<!-- end of defaults -->"
+	metricsBegin = "<!-- metrics: made by `innerd docs metrics --write docs/observability.md` -->"
+	metricsEnd   = "<!-- end of metrics -->"
 )
 
 // docsCmd writes the parts of the docs that are made from the code.
 func (a *app) docsCmd() *cobra.Command {
 	docs := &cobra.Command{Use: "docs", Short: "Make parts of the documentation", Hidden: true}
+	docs.AddCommand(
+		a.docsPart("defaults", "The table of settings in docs/operations.md", docsBegin, docsEnd, settingsTable),
+		a.docsPart("metrics", "The table of metrics in docs/observability.md", metricsBegin, metricsEnd, metricsTable),
+	)
+	return docs
+}
+
+// docsPart prints a table, or puts it into a file between its marks.
+func (a *app) docsPart(use, short, begin, end string, table func() string) *cobra.Command {
 	var write string
-	defaults := &cobra.Command{
-		Use:   "defaults",
-		Short: "The table of settings in docs/operations.md",
-		Args:  usageArgs(cobra.NoArgs),
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			if write == "" {
-				_, err := fmt.Fprint(a.out, settingsTable())
+				_, err := fmt.Fprint(a.out, table())
 				return err
 			}
 			old, err := os.ReadFile(write)
 			if err != nil {
 				return err
 			}
-			text, err := replaceBetween(old, settingsTable())
+			text, err := replaceBetween(old, begin, end, table())
 			if err != nil {
 				return fmt.Errorf("%s: %w", write, err)
 			}
 			return os.WriteFile(write, text, 0o644)
 		},
 	}
-	defaults.Flags().StringVar(&write, "write", "", "replace it in this file")
-	docs.AddCommand(defaults)
-	return docs
+	cmd.Flags().StringVar(&write, "write", "", "replace it in this file")
+	return cmd
 }
 
 // settingsTable is the settings of serve as Markdown, a table for each group.
@@ -67,12 +76,12 @@ func settingsTable() string {
 	return strings.TrimPrefix(b.String(), "\n")
 }
 
-func replaceBetween(text []byte, table string) ([]byte, error) {
-	begin := bytes.Index(text, []byte(docsBegin))
-	end := bytes.Index(text, []byte(docsEnd))
+func replaceBetween(text []byte, from, to, table string) ([]byte, error) {
+	begin := bytes.Index(text, []byte(from))
+	end := bytes.Index(text, []byte(to))
 	if begin < 0 || end < begin {
 		return nil, errors.New("the marks of the table are missing")
 	}
-	begin += len(docsBegin)
+	begin += len(from)
 	return bytes.Join([][]byte{text[:begin], []byte("\n\n" + table + "\n"), text[end:]}, nil), nil
 }

@@ -168,7 +168,7 @@ func TestDocsAreCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := replaceBetween(text, settingsTable())
+	want, err := replaceBetween(text, docsBegin, docsEnd, settingsTable())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +177,21 @@ func TestDocsAreCurrent(t *testing.T) {
 	}
 	if !strings.Contains(string(text), exitHelp[strings.Index(exitHelp, "\n"):]) {
 		t.Error("docs/operations.md does not have the exit codes as --help has them")
+	}
+}
+
+// docs/observability.md lists the metrics that there are.
+func TestMetricsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := replaceBetween(text, metricsBegin, metricsEnd, metricsTable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != string(text) {
+		t.Error("docs/observability.md is out of date: go run -tags nomsgpack ./cmd/innerd docs metrics --write docs/observability.md")
 	}
 }
 
