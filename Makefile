@@ -8,7 +8,7 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 VULNDB      := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: a2a-clients build check test agents bench fuzz long race cross tidy-check soak load recovery reliability
+.PHONY: a2a-clients build check test agents bench fuzz long race cross tidy-check faults soak load recovery reliability
 
 build: ## the release binary, dist/innerd
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o dist/innerd ./cmd/innerd
@@ -55,6 +55,9 @@ long: agents a2a-clients ## the long forms: 90 s tools, 50 crashes
 
 REPORTS ?= $(CURDIR)/dist/reports
 SOAK = INNERD_REPORT=$(REPORTS) INNERD_SOAK=$@ $(GO) test -tags $(TAGS) -count 1 -timeout 90m -v ./test/soak -binary $(CURDIR)/dist/innerd
+faults: agents ## every fault in its long form, and the table of what was delivered and lost; about ten minutes
+	cd test/faults && INNERD_LONG=1 INNERD_REPORT=$(REPORTS) $(GO) test -tags $(TAGS) -count 1 -timeout 40m
+
 soak: build ## 30 minutes of everything, with what is lost and what grows
 	$(SOAK) -run '^TestSoak$$'
 

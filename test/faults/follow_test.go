@@ -7,40 +7,34 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"innerd/test/ledger"
 )
 
-// watched builds innerd with the race detector, which says what it finds on
-// stderr, where the rig looks.
-var watched = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(buildDir, "innerd-watched")
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+// goBuild builds innerd in a way of a test's own.
+func goBuild(t testing.TB, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-race", "-tags", "nomsgpack", "-o", path, "innerd/cmd/innerd")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building innerd with the race detector: %w\n%s", err, out)
+	args = append(append([]string{"build", "-tags", "nomsgpack"}, args...), "innerd/cmd/innerd")
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
 	}
-	return path, nil
-})
+}
 
 // Two hundred followers come and go at random, some of them in the middle of a
 // frame, some without a word, some reading slowly. Each has everything in the end.
 func TestFollowersThatComeAndGo(t *testing.T) {
-	began := time.Now()
+	// The race detector says what it finds on stderr, where the rig looks.
 	r := newRig(t)
-	var err error
-	if r.Binary, err = watched(); err != nil {
-		t.Fatal(err)
-	}
+	r.Binary = filepath.Join(r.Home, "innerd-race")
+	goBuild(t, "-race", "-o", r.Binary)
 	r.start()
+	began := time.Now()
 	seconds, rate := pick(5, 60), pick(40, 100)
 	p := r.Post(t, simulate(fmt.Sprintf(`[{"repeat":%d,"steps":[{"reasoning":"hm"},{"flood":{"deltas":%d,"per_second":%d}},{"tool":{"name":"t","input":{}}}]}]`, seconds, rate, rate), nil))
 	task := p.TaskID()

@@ -33,7 +33,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	buildDir = dir
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -47,9 +46,6 @@ func TestMain(m *testing.M) {
 	_ = os.RemoveAll(dir) // a folder for temporary files
 	os.Exit(code)
 }
-
-// buildDir is for what tests build.
-var buildDir string
 
 // long reports whether the long forms of tests are asked for.
 func long() bool { return os.Getenv("INNERD_LONG") != "" }
