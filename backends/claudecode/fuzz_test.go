@@ -1,0 +1,22 @@
+package claudecode_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+)
+
+// FuzzTranslate: whatever claude prints, the stream keeps its rules, every
+// event can be written, and nobody panics.
+func FuzzTranslate(f *testing.F) {
+	for _, name := range []string{"ask-user", "structured-output", "text", "subagent", "retry", "thinking"} {
+		files, _ := filepath.Glob(filepath.Join(transcripts, "*"+name+"*.jsonl")) // the pattern is a good one
+		for _, file := range files {
+			f.Add(bytes.Join(printed(f, file), []byte("\n")), true, name == "structured-output")
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte, interactive, schema bool) {
+		lines := append(bytes.Split(data, []byte("\n")), []byte(`{"type":"result"}`))
+		translate(t, lines, interactive, schema)
+	})
+}
