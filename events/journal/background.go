@@ -71,6 +71,7 @@ func (s *Store) tick() {
 	}
 	if s.full.Load() == 0 {
 		s.restoreReserve()
+		s.restoreStock()
 	}
 	s.look()
 	s.spares.fill(s)

@@ -130,6 +130,60 @@ func TestDiskStaysFull(t *testing.T) {
 	want(t, visible(t, l, 0), all...)
 }
 
+// What the reserve gives up may be somebody else's at once, of whoever fills
+// the disk. The end of a run is written all the same, and is the same after a
+// crash.
+func TestDiskStaysFullAndTheReserveIsTaken(t *testing.T) {
+	for name, before := range map[string]func(t *testing.T, dir string, f *faults, s *journal.Store) (*journal.Store, *journal.Log){
+		"running": func(_ *testing.T, _ string, _ *faults, s *journal.Store) (*journal.Store, *journal.Log) {
+			l, _ := s.Get(run)
+			return s, l
+		},
+		"found at the start": func(t *testing.T, dir string, f *faults, s *journal.Store) (*journal.Store, *journal.Log) {
+			_ = s.Close()
+			s = open(t, dir, &journal.Options{FS: f})
+			l, _ := s.Get(run)
+			return s, l
+		},
+	} {
+		for _, texts := range [][]string{{"a", "b"}, {}} {
+			t.Run(fmt.Sprintf("%s, %d events", name, len(texts)), func(t *testing.T) {
+				f := newFaults()
+				dir := t.TempDir()
+				s := open(t, dir, &journal.Options{FS: f})
+				l := create(t, s, run)
+				say(t, l, texts...)
+				if len(texts) > 0 {
+					await(t, l, int64(len(texts)))
+				}
+				s, l = before(t, dir, f, s)
+				disk := &fullDisk{room: 30, err: syscall.ENOSPC}
+				f.set(disk.hook)
+				err := l.End([]events.Data{events.NewError(events.ErrInternal, "x"), events.End{State: events.Failed}}, journal.RunEnd{State: events.Failed})
+				var storage *journal.StorageError
+				if !errors.As(err, &storage) {
+					t.Fatal(err)
+				}
+				all := visible(t, l, 0)
+				if n := len(all); n != len(texts)+2 || all[n-1] != fmt.Sprintf("%d [session.end]", n) {
+					t.Fatal(all)
+				}
+				_ = s.Close()
+				s = open(t, dir, &journal.Options{FS: f}) // the disk is full as ever
+				l, err = s.Get(run)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want(t, visible(t, l, 0), all...)
+				if e, ended := l.Ended(); !ended || e.LastID != int64(len(all)) {
+					t.Fatalf("%v %+v", ended, e)
+				}
+				f.set(nil)
+			})
+		}
+	}
+}
+
 func TestCreateFailsAndLeavesNothing(t *testing.T) {
 	for _, errno := range []error{syscall.ENOSPC, syscall.EMFILE, syscall.EIO} {
 		f := newFaults()

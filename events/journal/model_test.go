@@ -247,7 +247,7 @@ func FuzzRecover(f *testing.F) {
 		dir := t.TempDir()
 		fast := newFaults()
 		fast.set(func(op, name string, n int) (int, error) {
-			if filepath.Base(name) == "reserve" {
+			if filepath.Base(name) == "reserve" || filepath.Base(name) == "stock" {
 				return 0, os.ErrPermission // 1 MiB each time
 			}
 			return n, nil

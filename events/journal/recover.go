@@ -65,6 +65,7 @@ func (s *Store) recover() error {
 	}
 	slices.SortFunc(s.ended, func(a, b *Log) int { return a.end.Ended.Compare(b.end.Ended) })
 	s.restoreReserve()
+	s.restoreStock()
 	if err := s.table.compact(changed); err != nil && !diskFull(err) {
 		return err
 	}

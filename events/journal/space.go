@@ -175,6 +175,9 @@ func (l *Log) endFromReserveLocked(d *[]events.Data, e *RunEnd, cause error) err
 		k, err = l.writeEnd(buf[n:])
 		n += k
 	}
+	if err != nil && diskFull(err) && l.disk.endInStock(l, buf[n:]) == nil {
+		err = nil // others took what the reserve gave up
+	}
 	l.mu.Lock()
 	l.disk.publishLocked()
 	if err != nil {

@@ -51,6 +51,7 @@ type Store struct {
 
 	table   runsFile
 	reserve reserve
+	stock   stock
 	spares  spares
 }
 
