@@ -3,6 +3,7 @@ package adapter
 import (
 	"net/http"
 	"net/http/pprof"
+	"path"
 	"strings"
 	"time"
 
@@ -13,9 +14,11 @@ import (
 	"innerd/runs"
 )
 
-// opened reports whether a path needs no key on this server.
-func (s *Server) opened(path string) bool {
-	return openPath(path) || s.opt.OpenMetrics && path == "/metrics" || s.opt.OpenDebug && strings.HasPrefix(path, "/debug/")
+// opened reports whether a path needs no key on this server. One that leads
+// out of /debug again does.
+func (s *Server) opened(p string) bool {
+	return openPath(p) || s.opt.OpenMetrics && p == "/metrics" ||
+		s.opt.OpenDebug && strings.HasPrefix(p, "/debug/") && path.Clean(p) == p
 }
 
 // debugRoutes are those for whoever runs the server.

@@ -242,6 +242,7 @@ func (c *conversation) launch(ctx context.Context, l launch, tools []backends.To
 		first = nil
 	}
 	env, secrets := c.environ(c.cfg.Env)
+	c.trace(env)
 	p = newProcess(l, newToolset(tools), &c.cfg, c.b)
 	saved := make(chan error, 1)
 	go func() { saved <- c.save() }() // ends with the disk's work, which is waited for below
