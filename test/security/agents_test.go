@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"innerd/events"
@@ -34,12 +35,11 @@ var reals = []real{
 
 // shell has the model run a command with the agent's own tool, then say the rest.
 func shell(command, say string) func(modelstub.Request) modelstub.Turn {
-	ran := false
+	var ran atomic.Bool
 	return func(r modelstub.Request) modelstub.Turn {
-		if ran {
+		if !ran.CompareAndSwap(false, true) {
 			return modelstub.Say(modelstub.Text(say))
 		}
-		ran = true
 		for _, t := range r.Tools {
 			switch t.Name {
 			case "Bash", "bash":
