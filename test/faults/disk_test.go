@@ -124,7 +124,7 @@ func TestDiskStaysFull(t *testing.T) {
 	first, second := r.attached(l, "attached", task, 0), r.returning(l, "returning", task)
 	waiting := r.returning(l2, "returning", waits.TaskID())
 	server.Until[events.MessageDelta](p, 20)
-	free := d.fill()
+	free := d.hog()
 	p.Whole()
 	if f, end := p.Failure(), p.End(); f == nil || f.ErrorType != events.ErrStorage || end.State != events.Failed {
 		t.Errorf("the run ended with %+v, %+v", f, end)
@@ -148,7 +148,7 @@ func TestDiskStaysFull(t *testing.T) {
 	l3 := ledger.New()
 	taped(l3, "the POST", after).Whole()
 	res.Add(r.compare(l3, after.TaskID()))
-	result(t, "disk full for good, server killed (simulate)", res, time.Since(began))
+	result(t, "disk full for good, by what takes all that becomes free; server killed (simulate)", res, time.Since(began))
 }
 
 // On a state directory that can't be written the server keeps its logs in

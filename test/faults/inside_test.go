@@ -7,8 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // insideEnv is set where the tests run in a mount namespace of their own: the
@@ -99,6 +101,40 @@ func (d *disk) fill() (free func()) {
 		_ = f.Close() // again is no harm
 		_ = os.Remove(path)
 	}
+	d.t.Cleanup(free)
+	return free
+}
+
+// hog takes all the space that is left, and at once what becomes free, as a
+// command of an agent may, until it is told to free it.
+func (d *disk) hog() (free func()) {
+	d.t.Helper()
+	path := filepath.Join(d.path, "hogged")
+	f, err := os.Create(path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	stop, over := make(chan struct{}), make(chan struct{})
+	go func() { // ends with free, at the latest with the test
+		defer close(over)
+		piece := make([]byte, 4<<10)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if _, err := f.Write(piece); err != nil {
+					time.Sleep(20 * time.Microsecond)
+				}
+			}
+		}
+	}()
+	free = sync.OnceFunc(func() {
+		close(stop)
+		<-over
+		_ = f.Close()
+		_ = os.Remove(path)
+	})
 	d.t.Cleanup(free)
 	return free
 }
