@@ -1,6 +1,9 @@
 package backends
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Compacter is a Conversation that can shorten its own memory on request.
 type Compacter interface {
@@ -31,4 +34,14 @@ type LoginCommand struct {
 	Path string
 	Args []string
 	Env  []string // all of it, as in exec.Cmd
+}
+
+// Forgetter is a Backend that keeps files for its conversations, which agents
+// read as long as they may be resumed.
+type Forgetter interface {
+	// Forget removes what is kept for a conversation that is never opened again.
+	Forget(conversation string) error
+	// ForgetOld removes what was last written before a time for conversations
+	// that are not known.
+	ForgetOld(before time.Time, known func(conversation string) bool) error
 }

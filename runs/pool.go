@@ -120,6 +120,7 @@ func (m *Manager) removeLocked(c *conversation) {
 	}
 	m.bridge.Unregister(c.id)
 	m.coolLocked(c)
+	m.forgetFilesLocked(c)
 }
 
 // cool closes the agent of a conversation that was idle since then.

@@ -32,6 +32,7 @@ func (m *Manager) Recover(ctx context.Context) error {
 			_, _ = p.status(ctx, 0)
 		}
 	}
+	defer m.forgetOldFiles()
 	ids, err := m.store.ReadDir("conversations")
 	if err != nil {
 		return nil // none yet
@@ -83,7 +84,7 @@ func (m *Manager) loadConversation(id string) {
 		if err := m.store.RemoveAll("conversations/" + id); err != nil {
 			m.log.Warn("an old conversation was not removed", slog.Group("", "conversation", id, "backend", st.Backend), "error", err)
 		}
-		return
+		return // what its backend has kept for it is as old, and goes below
 	}
 	c := &conversation{id: id, owner: st.Owner, contextID: st.ContextID, backend: b, memory: toolbridge.NewMemory(), lastUsed: st.LastUsed}
 	c.began.Store(!st.Session.Zero())

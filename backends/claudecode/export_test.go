@@ -98,5 +98,6 @@ func NewUUID() string { return newUUID() }
 // Image makes the block of an image, as the model gets it.
 func Image(p events.Part) (any, error) {
 	c := &conversation{b: &Backend{o: Options{Children: backends.NewChildren(backends.ChildrenOptions{})}}}
-	return c.image(1, p)
+	x, err := c.reader().Piece(1, p)
+	return blockOf(x), err
 }

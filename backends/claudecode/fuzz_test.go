@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"path/filepath"
 	"testing"
+
+	"innerd/test/mutate"
 )
 
 // FuzzTranslate: whatever claude prints, the stream keeps its rules, every
@@ -12,7 +14,11 @@ func FuzzTranslate(f *testing.F) {
 	for _, name := range []string{"ask-user", "structured-output", "text", "subagent", "retry", "thinking"} {
 		files, _ := filepath.Glob(filepath.Join(transcripts, "*"+name+"*.jsonl")) // the pattern is a good one
 		for _, file := range files {
-			f.Add(bytes.Join(printed(f, file), []byte("\n")), true, name == "structured-output")
+			seed := bytes.Join(printed(f, file), []byte("\n"))
+			f.Add(seed, true, name == "structured-output")
+			for bad := range mutate.Bytes(seed, 60) {
+				f.Add(bad, len(bad)%2 == 0, len(bad)%3 == 0)
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, interactive, schema bool) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"innerd/backends"
+	"innerd/backends/internal/told"
 )
 
 // launch is what claude can be told at its start only. Two turns of equal
@@ -54,10 +55,10 @@ func launchOf(s *backends.Settings, model string) launch {
 			denied = append(denied, n)
 		}
 	}
-	pick, _ := choiceOf(s.ToolChoice)
+	pick, _ := told.ChoiceOf(s.ToolChoice)
 	return launch{
 		system: s.System, model: model, denied: strings.Join(denied, ","),
-		maxTurns: s.MaxTurns, maxCost: s.MaxCost, noTools: pick.mode == "none", schema: string(given(s.Schema)),
+		maxTurns: s.MaxTurns, maxCost: s.MaxCost, noTools: pick.Mode == told.None, schema: string(given(s.Schema)),
 	}
 }
 

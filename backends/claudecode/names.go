@@ -49,6 +49,16 @@ func (ts *toolset) host(name string) (backends.Tool, bool) {
 	return ts.tools[i], true
 }
 
+// listed is the name under which the model sees a tool of the host's.
+func (ts *toolset) listed(tool string) string {
+	for i, t := range ts.tools {
+		if t.Name == tool {
+			return mcpPrefix + ts.names[i]
+		}
+	}
+	return tool
+}
+
 func mangle(name string) string {
 	s := strings.Map(func(r rune) rune {
 		switch {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"innerd/backends"
+	"innerd/backends/internal/told"
 	"innerd/events"
 )
 
@@ -26,9 +27,9 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	if err != nil {
 		return backends.Outcome{}, err
 	}
-	pick, known := choiceOf(in.Set.ToolChoice)
-	in.Set.Tools = pick.offered(in.Set.Tools)
-	if words := pick.words(in.Set.Tools); words != "" {
+	pick, known := told.ChoiceOf(in.Set.ToolChoice)
+	in.Set.Tools = pick.Offered(in.Set.Tools)
+	if words := pick.Words(newToolset(in.Set.Tools).listed); words != "" && pick.Mode != told.None { // then it has none
 		content = append(content, textBlock(words))
 	}
 	t := c.newTurn(ctx, fail, h, newUUID(), &in.Set)

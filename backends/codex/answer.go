@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"innerd/backends/internal/told"
 	"innerd/events"
 )
 
@@ -42,10 +43,10 @@ func contentOf(p events.Part) contentItem {
 		return contentItem{Type: "inputText", Text: p.Text}
 	case p.Type == events.PartJSON:
 		return contentItem{Type: "inputText", Text: compact(p.JSON)}
-	case p.Type == events.PartImage && p.Data != "" && visible(p.MimeType):
+	case p.Type == events.PartImage && p.Data != "" && told.Visible(p.MimeType):
 		return contentItem{Type: "inputImage", ImageURL: dataURL(p.MimeType, p.Data)}
 	case p.Data != "":
-		if raw, err := base64.StdEncoding.DecodeString(p.Data); err == nil && len(raw) <= maxInline && utf8.Valid(raw) {
+		if raw, err := base64.StdEncoding.DecodeString(p.Data); err == nil && len(raw) <= told.MaxInline && utf8.Valid(raw) {
 			return contentItem{Type: "inputText", Text: fmt.Sprintf("[file %s]\n%s\n[end of %s]", p.Name, raw, p.Name)}
 		}
 		return contentItem{Type: "inputText", Text: named(p, "its content is not text, and can't be shown")}

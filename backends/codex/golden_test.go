@@ -15,6 +15,7 @@ import (
 
 	"innerd/backends/codex"
 	"innerd/events"
+	"innerd/test/mutate"
 )
 
 const transcripts = "../../test/testdata/codex"
@@ -157,7 +158,11 @@ func TestAfterTheEnd(t *testing.T) {
 // FuzzTranslate: whatever codex prints, the stream keeps its rules and nobody panics.
 func FuzzTranslate(f *testing.F) {
 	for _, name := range []string{"reasoning", "native-tool", "retry-discarded", "steer-in-text", "subagent", "file-edit"} {
-		f.Add(bytes.Join(printed(f, filepath.Join(transcripts, name+".jsonl")), []byte("\n")))
+		seed := bytes.Join(printed(f, filepath.Join(transcripts, name+".jsonl")), []byte("\n"))
+		f.Add(seed)
+		for bad := range mutate.Bytes(seed, 40) {
+			f.Add(bad)
+		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		translate(t, bytes.Split(data, []byte("\n")))

@@ -113,3 +113,13 @@ func (ts *toolset) renamed() string {
 	}
 	return "\nWhere instructions or the user name one of these tools of the host, they mean:" + b.String()
 }
+
+// listed is the name under which the model sees a tool of the host's.
+func (ts *toolset) listed(tool string) string {
+	for i, t := range ts.tools {
+		if t.Name == tool {
+			return ts.names[i]
+		}
+	}
+	return tool
+}

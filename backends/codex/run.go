@@ -10,6 +10,7 @@ import (
 
 	"innerd/backends"
 	"innerd/backends/internal/rpc"
+	"innerd/backends/internal/told"
 	"innerd/events"
 )
 
@@ -38,9 +39,9 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 		return backends.Outcome{}, err
 	}
 	model, foreign := c.login.chooseModel(in.Set.Model)
-	pick, known := choiceOf(in.Set.ToolChoice)
-	ts := newToolset(pick.offered(in.Set.Tools))
-	if words := pick.words(ts); words != "" {
+	pick, known := told.ChoiceOf(in.Set.ToolChoice)
+	ts := newToolset(pick.Offered(in.Set.Tools))
+	if words := pick.Words(ts.listed); words != "" {
 		content = append(content, textInput(words))
 	}
 	want := c.setupOf(&in.Set, ts, o)
@@ -70,7 +71,7 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 		Summary: orElse(o.ReasoningSummary, "auto"), Schema: in.Set.Schema,
 	}
 	t := newTurn(ctx, fail, c, s, h, ts, &in.Set)
-	t.tr.model, t.noTools = p.Model, pick.mode == "none"
+	t.tr.model, t.noTools = p.Model, pick.Mode == told.None
 	for n := 1; ; n++ {
 		more := c.round(ctx, s, t, p, n == maxRounds)
 		if len(more) == 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"innerd/backends/internal/rpc"
+	"innerd/backends/internal/told"
 	"innerd/events"
 )
 
@@ -150,7 +151,7 @@ func (c *conversation) result(a events.Answer) hostResult {
 	r := hostResult{Type: "success"}
 	for _, part := range a.Parts() {
 		switch {
-		case part.Type == events.PartImage && part.Data != "" && visible(part.MimeType):
+		case part.Type == events.PartImage && part.Data != "" && told.Visible(part.MimeType):
 			r.Binary = append(r.Binary, binaryResult{
 				Data: part.Data, MimeType: orElse(part.MimeType, "image/png"), Type: "image", Description: orElse(part.Name, "image"),
 			})
@@ -188,18 +189,18 @@ func (c *conversation) resultText(part events.Part) string {
 	case part.Type == events.PartJSON:
 		return string(part.JSON)
 	case part.Path != "":
-		return note(part, part.Path)
+		return told.Note(part, part.Path).Text
 	case part.URL != "":
-		return note(part, part.URL)
+		return told.Note(part, part.URL).Text
 	}
-	if text, ok := smallText(part); ok && part.Type == events.PartFile {
+	if text, ok := told.SmallText(part.Data); ok && part.Type == events.PartFile {
 		return text
 	}
-	path, err := c.keep(part)
+	path, err := c.b.kept().Keep(c.cfg.ID, part)
 	if err != nil {
 		return fmt.Sprintf("[%s %s could not be kept: %v]", part.Type, part.Name, err)
 	}
-	return note(part, path)
+	return told.Note(part, path).Text
 }
 
 // failed is a result that says why there is none: an error of the call would

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"path/filepath"
 	"testing"
+
+	"innerd/test/mutate"
 )
 
 // FuzzTranslate: whatever copilot prints, the stream keeps its rules, every
@@ -15,7 +17,11 @@ func FuzzTranslate(f *testing.F) {
 	}
 	for i, file := range files {
 		if i%4 == 0 { // enough of every kind
-			f.Add(bytes.Join(printed(f, file), []byte("\n")))
+			seed := bytes.Join(printed(f, file), []byte("\n"))
+			f.Add(seed)
+			for bad := range mutate.Bytes(seed, 40) {
+				f.Add(bad)
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

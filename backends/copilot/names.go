@@ -99,3 +99,13 @@ func withSuffix(s, suffix string) string {
 	}
 	return s + suffix
 }
+
+// listed is the name under which the model sees a tool of the host's.
+func (ts *toolset) listed(tool string) string {
+	for i, t := range ts.tools {
+		if t.Name == tool {
+			return ts.names[i]
+		}
+	}
+	return tool
+}

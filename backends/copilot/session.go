@@ -11,6 +11,7 @@ import (
 
 	"innerd/backends"
 	"innerd/backends/internal/rpc"
+	"innerd/backends/internal/told"
 	"innerd/events"
 )
 
@@ -129,11 +130,11 @@ func (c *conversation) params(s *backends.Settings) (sessionParams, []events.Sta
 		notices = append(notices, status(events.StateNotice, "copilot knows no reasoning effort "+effort+"; using its default"))
 		effort = ""
 	}
-	pick, known := choiceOf(s.ToolChoice)
+	pick, known := told.ChoiceOf(s.ToolChoice)
 	if !known {
 		notices = append(notices, status(events.StateNotice, "this tool_choice is not known, and is ignored: "+excerpt(string(s.ToolChoice))))
 	}
-	ts := newToolset(pick.offered(s.Tools))
+	ts := newToolset(pick.Offered(s.Tools))
 	p := sessionParams{
 		SessionID: c.session, ClientName: "innerd", Model: model, Effort: effort, Tools: ts.params(),
 		FilterPrecedence: "excluded", RequestPermission: true, RequestUserInput: s.Interactive, Hooks: true,
@@ -142,10 +143,10 @@ func (c *conversation) params(s *backends.Settings) (sessionParams, []events.Sta
 		Memory: map[string]bool{"enabled": false}, SkipInstructions: true, SkipEmbedding: true, EmbeddingCache: "in-memory",
 		AgentsLocalOnly: true, MCPOAuthStorage: "in-memory", Provider: c.login.config(),
 	}
-	if pick.mode == "none" {
+	if pick.Mode == told.None {
 		p.AvailableTools = []string{} // null is all of them
 	}
-	if system := c.system(s.System, pick.words(ts), ts.renamed()); system != "" {
+	if system := c.system(s.System, pick.Words(ts.listed), ts.renamed()); system != "" {
 		p.System = &systemMessage{Mode: "append", Content: system}
 	}
 	if c.login.github() {
@@ -157,7 +158,7 @@ func (c *conversation) params(s *backends.Settings) (sessionParams, []events.Sta
 	// Copilot takes a provider's model for blind and without an effort unless it is told.
 	p.Capabilities = &modelCapabilities{
 		Supports: supports{Vision: true},
-		Limits:   limits{visionLimits{MaxImages: 50, MaxSize: maxImage, Types: []string{"image/png", "image/jpeg", "image/gif", "image/webp"}}},
+		Limits:   limits{visionLimits{MaxImages: 50, MaxSize: told.MaxImage, Types: []string{"image/png", "image/jpeg", "image/gif", "image/webp"}}},
 	}
 	if effort != "" {
 		yes := true

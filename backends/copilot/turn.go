@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"innerd/backends"
+	"innerd/backends/internal/told"
 	"innerd/events"
 )
 
@@ -51,9 +52,9 @@ type turn struct {
 
 // newTurn makes a turn; fail ends the run that it is.
 func newTurn(ctx context.Context, fail context.CancelCauseFunc, c *conversation, p *process, h backends.Host, s *backends.Settings) *turn {
-	pick, _ := choiceOf(s.ToolChoice)
+	pick, _ := told.ChoiceOf(s.ToolChoice)
 	t := &turn{
-		c: c, p: p, h: h, tools: newToolset(pick.offered(s.Tools)), interactive: s.Interactive, maxTurns: s.MaxTurns, began: time.Now(),
+		c: c, p: p, h: h, tools: newToolset(pick.Offered(s.Tools)), interactive: s.Interactive, maxTurns: s.MaxTurns, began: time.Now(),
 		queues: map[string]int{}, waiting: map[string][]func(){}, cancels: map[string]context.CancelFunc{},
 		first: newInput("", false), idle: make(chan struct{}, 1), over: make(chan struct{}),
 		answers: backends.NewAside(c.b.log, fail),

@@ -9,6 +9,7 @@ import (
 
 	"innerd/backends/internal/proc"
 	"innerd/backends/internal/rpc"
+	"innerd/test/mutate"
 )
 
 // counter is a Peer that answers nothing and counts pings.
@@ -50,6 +51,9 @@ func FuzzHeaders(f *testing.F) {
 	f.Add([]byte("Warning\r\nContent-Type: x\r\nCONTENT-LENGTH: 20\r\n\r\n{\"method\":\"x\"}"))
 	f.Add([]byte("Content-Length: 99999999\n\n"))
 	f.Add([]byte("\u0130content-length: 5\n\nK"))
+	for bad := range mutate.Bytes([]byte("Warning\r\nContent-Type: x\r\nCONTENT-LENGTH: 14\r\n\r\n{\"method\":\"x\"}Content-Length: 2\r\n\r\n{}"), 100) {
+		f.Add(bad)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		pings := 0
 		p := counter(rpc.Headers, &pings)
