@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"innerd/test/hostile"
 	"innerd/test/server"
 )
 
@@ -15,6 +16,7 @@ import (
 var innerd string
 
 func TestMain(m *testing.M) {
+	hostile.Main() // an agent, where this is started as one
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "innerd-observe-")
 	if err == nil {
