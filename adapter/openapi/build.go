@@ -202,6 +202,8 @@ func exampleOf(path, name string) string {
 		return "simulate"
 	case name == "name":
 		return "cook"
+	case name == "profile":
+		return "goroutine"
 	case name == "sha256":
 		return strings.Repeat("0", 64)
 	}
@@ -295,9 +297,14 @@ func (s *schemas) faulty(faults []Fault) map[string]any {
 	s.of(api.Error{})
 	var when, bodies []string
 	var types []any
-	anyType := false
+	anyType, plain := false, false
 	for _, f := range faults {
 		line := f.When
+		if f.Text {
+			plain = true
+			when = append(when, line)
+			continue
+		}
 		switch f.Type {
 		case "":
 			anyType = true
@@ -332,7 +339,11 @@ func (s *schemas) faulty(faults []Fault) map[string]any {
 	if len(shapes) > 1 {
 		schema = map[string]any{"anyOf": shapes}
 	}
-	out := map[string]any{"description": strings.Join(when, "\n"), "content": jsonOf(schema, nil)}
+	content := jsonOf(schema, nil)
+	if plain {
+		content["text/plain"] = map[string]any{"schema": text()}
+	}
+	out := map[string]any{"description": strings.Join(when, "\n"), "content": content}
 	switch faults[0].Status {
 	case http.StatusUnauthorized:
 		out["headers"] = map[string]any{"WWW-Authenticate": map[string]any{"schema": text()}}

@@ -76,6 +76,7 @@ type Fault struct {
 	Body   string // the component that is the body's schema; "": Error
 	// Response is a component that is the whole answer, instead.
 	Response string
+	Text     bool // it is a text, and not JSON
 }
 
 func fault(status int, errorType, when string, errors ...string) Fault {

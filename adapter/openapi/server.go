@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"strings"
 	"time"
 
 	"innerd/adapter/a2a/spec"
@@ -94,8 +95,32 @@ func server() []Operation {
 			About:   "A server that was started with --open-debug asks for no key; who sends none sees the figures of the whole server alone.",
 			Answers: []Answer{{Status: 200, About: "the streams, and what was noticed of the agents", Type: api.Streams{}, Example: `{"active_streams":{},"stream_count":0,"server_uptime":1.5,"backends":{},"runs":{}}`}},
 		}),
+		profile("/debug/pprof", "profiles", "What net/http/pprof has", "text/html"),
+		profile("/debug/pprof/{profile}", "profile", "A profile of net/http/pprof", "application/octet-stream", "text/plain"),
 		initOperation(),
 	}...)
+}
+
+// profile is an operation that is there with --pprof alone.
+func profile(path, id, title string, media ...string) Operation {
+	o := Operation{
+		Method: "GET", Path: path, ID: id, Tag: "server", Title: title,
+		About:  "Only with --pprof. --open-debug asks for no key.",
+		Faults: []Fault{fault(404, "not_found", "there is no such profile, or no --pprof")},
+	}
+	for _, m := range media {
+		o.Answers = append(o.Answers, Answer{Status: 200, About: "as " + m, Type: text(), Media: m})
+	}
+	if strings.Contains(path, "{") {
+		o.Faults = append(o.Faults,
+			Fault{Status: 400, When: "seconds and debug at once, as text", Text: true},
+			Fault{Status: 500, When: "another profile is being made, as text", Text: true})
+		o.Params = []Param{
+			{"seconds", "query", "how long, for profile and trace", number(1, 0), 1},
+			{"debug", "query", "1: as text", number(0, 2), nil},
+		}
+	}
+	return kept(o)
 }
 
 // Init is the body of POST /init. It is compared with the one that is read.

@@ -228,7 +228,7 @@ func (k *scenes) send(o documented, example string, body json.RawMessage) {
 // TestExamplesOfTheDocument sends every example of docs/openapi.json, and a
 // request to every operation that needs no body, to a server.
 func TestExamplesOfTheDocument(t *testing.T) {
-	s := serve(t, "--max-event", "64KiB", "--push-allow", "127.0.0.1", "--discover-allow", "127.0.0.1")
+	s := serve(t, "--max-event", "64KiB", "--push-allow", "127.0.0.1", "--discover-allow", "127.0.0.1", "--pprof")
 	bodies := map[string]map[string]json.RawMessage{}
 	for _, o := range documentedOperations(t) {
 		bodies[o.ID] = o.bodies()
