@@ -2,9 +2,14 @@ package copilot_test
 
 import (
 	"bytes"
+	"errors"
 	"path/filepath"
 	"testing"
 
+	"innerd/backends"
+	"innerd/backends/backendtest"
+	"innerd/backends/copilot"
+	"innerd/events"
 	"innerd/test/mutate"
 )
 
@@ -25,6 +30,31 @@ func FuzzTranslate(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		translate(t, bytes.Split(data, []byte("\n")))
+		keepsTheRules(t, bytes.Split(data, []byte("\n")))
+	})
+}
+
+// keepsTheRules translates messages, of which some may be no JSON: those end no
+// turn.
+func keepsTheRules(t *testing.T, messages [][]byte) {
+	t.Helper()
+	said := 0
+	rec := backendtest.NewRecorder(backendtest.Turn{Interactive: true}, nil, nil)
+	defer rec.Close()
+	copilot.Translate(messages, rec, func(_ backends.Outcome, err error) {
+		var fault *backends.Error
+		if err != nil && !errors.As(err, &fault) {
+			return
+		}
+		log := rec.Events()[said:]
+		said += len(log)
+		for _, fault := range backendtest.CheckOrder(log, false) {
+			t.Error(fault)
+		}
+		for _, e := range log {
+			if _, err := events.AppendLine(nil, 1, 1, e.Data); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }
