@@ -13,6 +13,7 @@ import (
 	"innerd/adapter/api"
 	"innerd/backends"
 	"innerd/runs/history"
+	"innerd/test/mutate"
 )
 
 // FuzzSpec: any body asks for a run or is refused with a fault; what is stored
@@ -26,6 +27,9 @@ func FuzzSpec(f *testing.F) {
 		`{"messages":null,"metadata":null}`, `{}`, `[`, `{"metadata":{"cwd":"../x","add_dirs":["a"]}}`,
 	} {
 		f.Add([]byte(s))
+		for bad := range mutate.Bytes([]byte(s), 100) {
+			f.Add(bad)
+		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		spec, err := adapter.SpecOf(body)
@@ -63,6 +67,9 @@ var owners = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 func FuzzKeys(f *testing.F) {
 	for _, s := range []string{"secret\nname:secret\n\n  other:x  \r\n", "a:\n", ":x\n", "a:b:c", "n ame:x", "\x00", strings.Repeat("a", 70) + ":x", "é:x"} {
 		f.Add(s)
+		for bad := range mutate.Bytes([]byte(s), 30) {
+			f.Add(string(bad))
+		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		path := filepath.Join(t.TempDir(), "keys")

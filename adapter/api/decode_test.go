@@ -10,6 +10,7 @@ import (
 
 	"innerd/adapter/api"
 	"innerd/events"
+	"innerd/test/mutate"
 )
 
 func decode(t *testing.T, body string) *api.Request {
@@ -457,6 +458,9 @@ func FuzzDecodeRequest(f *testing.F) {
 		`{"metadata":{"timeout_s":1e308,"max_turns":2147483647,"credentials":{"api_key":"k"}}}`, `{}`, `[`,
 	} {
 		f.Add([]byte(s))
+		for bad := range mutate.Bytes([]byte(s), 100) {
+			f.Add(bad)
+		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := api.DecodeRequest(body)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"innerd/adapter/api"
+	"innerd/test/mutate"
 )
 
 // FuzzBodies: any bytes are the body of a call or are refused, with the field's
@@ -16,6 +17,9 @@ func FuzzBodies(f *testing.F) {
 		`{"messages":[{"role":"user","content":[{"text":"a"},"b",{"content":"c"}]}]}`, `{"text":`, "{\"text\":\"\xff\"}", `{"result":{"a":1}}`,
 	} {
 		f.Add([]byte(s))
+		for bad := range mutate.Bytes([]byte(s), 100) {
+			f.Add(bad)
+		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, v := range []api.Body{&api.Cancel{}, &api.Reply{}, &api.Answer{}, &api.Steer{}, &api.ToolResult{}} {

@@ -16,6 +16,7 @@ import (
 
 	"innerd/events"
 	"innerd/events/journal"
+	"innerd/test/mutate"
 )
 
 // model is a log as a slice, beside the real one.
@@ -243,6 +244,9 @@ func FuzzRecover(f *testing.F) {
 	f.Add([]byte(line(1)+"junk\n"+line(3)), []byte("idx"), true)
 	f.Add([]byte(line(1)+line(1)+line(3)+"{"), make([]byte, 32), false)
 	f.Add([]byte("{\"id\":9999999999,\"type\":\"x\"}\n"+strings.Repeat("\x00", 200)+line(5)), []byte{}, true)
+	for bad := range mutate.Bytes([]byte(line(1)+line(2)+line(3)+line(4)+line(5)), 30) {
+		f.Add(bad, []byte{}, len(bad)%2 == 0)
+	}
 	f.Fuzz(func(t *testing.T, segment, index []byte, ended bool) {
 		dir := t.TempDir()
 		fast := newFaults()

@@ -14,6 +14,7 @@ import (
 
 	"innerd/events"
 	"innerd/events/sse"
+	"innerd/test/mutate"
 )
 
 // frames reads a stream and writes each frame as id|event|data.
@@ -157,6 +158,9 @@ func TestWriter(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("\ufeffid: 1\r\ndata: x\rdata: y\n\n: c\nevent: e\ndata\n\n"), 3)
 	f.Add([]byte("data: a\u2028b\n\ndata: cut"), 1)
+	for bad := range mutate.Bytes([]byte("\ufeffid: 1\r\ndata: x\rdata: y\n\n: c\nevent: e\ndata\n\nid: 2\ndata: z\n\n"), 200) {
+		f.Add(bad, len(bad))
+	}
 	f.Fuzz(func(t *testing.T, in []byte, piece int) {
 		opt := &sse.Options{MaxBytes: 200}
 		a, aerr := frames(bytes.NewReader(in), opt)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"innerd/adapter/a2a/spec"
+	"innerd/test/mutate"
 )
 
 // FuzzDecode: any body of either binding is a request or is refused as one;
@@ -20,6 +21,9 @@ func FuzzDecode(f *testing.F) {
 		`{"taskId":"t","url":"http://x","authentication":{"scheme":"Bearer","credentials":"c"}}`, `{}`, `[]`, `null`, `{"a_":{"_b":{"c_d":[[[[[[[[[[1]]]]]]]]]]}}}`,
 	} {
 		f.Add([]byte(s))
+		for bad := range mutate.Bytes([]byte(s), 100) {
+			f.Add(bad)
+		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, v := range []any{
