@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/invopop/jsonschema"
 
@@ -28,7 +29,9 @@ func (s *schemas) amend() error {
 		p.Description = "an id of the host's own, with which the request can be sent again"
 	})
 	for _, field := range []string{"response_format", "agent_options"} {
-		a.put("Metadata", field, func(p *jsonschema.Schema) { p.AnyOf[0].Type = "object" })
+		a.put("Metadata", field, func(p *jsonschema.Schema) {
+			p.AnyOf = []*jsonschema.Schema{{Type: "object"}, {Type: "null"}}
+		})
 	}
 	a.put("Tool", "parameters", func(p *jsonschema.Schema) { p.Type = "object" })
 	a.words()
@@ -59,11 +62,7 @@ func (a *amender) texts() {
 	a.put("Metadata", "native_tool_schemas", func(p *jsonschema.Schema) {
 		p.AnyOf[0].Items = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Ref: "#/$defs/Tool"}, function}}
 	})
-	for _, def := range []string{"Tool"} { // in Go it is the opposite, serial
-		d := a.def(def)
-		if d == nil {
-			return
-		}
+	if d := a.def("Tool"); d != nil { // in Go it is the opposite, serial
 		d.Properties.Set("parallel", &jsonschema.Schema{Type: "boolean", Description: "false: never two calls at once"})
 	}
 }
@@ -150,12 +149,11 @@ func (a *amender) lenient(name string) {
 	}
 	d.Required = nil
 	for p := d.Properties.Oldest(); p != nil; p = p.Next() {
-		was := p.Value
-		if is, ok := p.Value.MarshalJSON(); ok == nil && string(is) == "true" {
-			was = &jsonschema.Schema{}
+		was, about := p.Value, p.Value.Description
+		if was.Description = ""; reflect.DeepEqual(was, &jsonschema.Schema{}) {
+			was.Description = about
+			continue // anything, so null too
 		}
-		about := was.Description
-		was.Description = ""
 		p.Value = &jsonschema.Schema{Description: about, AnyOf: []*jsonschema.Schema{was, {Type: "null"}}}
 	}
 }

@@ -78,9 +78,31 @@ func (s *schemas) of(v any) any {
 func (s *schemas) add(t reflect.Type) (name string) {
 	made := s.r.ReflectFromType(t)
 	for name, def := range made.Definitions {
+		spell(def)
 		s.defs[name] = def
 	}
 	return nameOf(t)
+}
+
+// spell writes the schema of any value as an object: true, which is the same,
+// is more than many readers of such documents know.
+func spell(s *jsonschema.Schema) {
+	for p := s.Properties.Oldest(); p != nil; p = p.Next() {
+		p.Value = spelled(p.Value)
+	}
+	if s.Items != nil {
+		s.Items = spelled(s.Items)
+	}
+}
+
+func spelled(s *jsonschema.Schema) *jsonschema.Schema {
+	if is, err := s.MarshalJSON(); err == nil && string(is) == "true" {
+		return &jsonschema.Schema{Description: "any JSON value"}
+	}
+	if s.Properties != nil || s.Items != nil {
+		spell(s)
+	}
+	return s
 }
 
 // addEvents puts the types of events into the components.

@@ -1,11 +1,17 @@
 package contract
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"innerd/adapter/published"
 )
 
 // faults answers a request as told, and gives what is wrong with that.
@@ -70,5 +76,78 @@ func TestWhatTheDocumentSays(t *testing.T) {
 		if got := faults(t, c.method, c.path, c.status, c.media, c.body); (len(got) == 0) != c.good {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// TestExamplesFit looks that each example of the document is what its own
+// schema says; package e2e sends those of requests.
+func TestExamplesFit(t *testing.T) {
+	type content map[string]struct {
+		Schema   json.RawMessage
+		Example  json.RawMessage
+		Examples map[string]struct{ Value json.RawMessage }
+		Events   json.RawMessage `json:"x-event-schema"`
+	}
+	type body struct{ Content content }
+	var doc struct {
+		Paths map[string]map[string]struct {
+			RequestBody body
+			Responses   map[string]body
+		}
+	}
+	if err := json.Unmarshal([]byte(published.OpenAPI.Body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	whole, err := jsonschema.UnmarshalJSON(strings.NewReader(published.OpenAPI.Body))
+	if err == nil {
+		err = c.AddResource("openapi.json", whole)
+	}
+	rules, err2 := load()
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	requests, answers, streams := 0, 0, 0
+	look := func(at string, all content, n *int) {
+		for name, m := range all {
+			if len(m.Events) > 0 {
+				var text string
+				if err := json.Unmarshal(m.Example, &text); err != nil {
+					t.Fatal(err)
+				}
+				streams++
+				(&stream{rules: rules, report: func(err error) { t.Errorf("%s: %v", at, err) }, seen: map[string]int{}}).take([]byte(text))
+				continue
+			}
+			s, err := c.Compile("openapi.json#" + (&url.URL{Path: at + "/content/" + strings.ReplaceAll(name, "/", "~1") + "/schema"}).EscapedPath())
+			if err != nil {
+				t.Fatal(err)
+			}
+			given := []json.RawMessage{}
+			if m.Example != nil {
+				given = append(given, m.Example)
+			}
+			for _, e := range m.Examples {
+				given = append(given, e.Value)
+			}
+			for _, e := range given {
+				*n++
+				if err := fits(s, e); err != nil {
+					t.Errorf("%s: %v\n%s", at, err, e)
+				}
+			}
+		}
+	}
+	for path, methods := range doc.Paths {
+		for method, o := range methods {
+			at := "/paths/" + strings.ReplaceAll(path, "/", "~1") + "/" + method
+			look(at+"/requestBody", o.RequestBody.Content, &requests)
+			for status, resp := range o.Responses {
+				look(at+"/responses/"+status, resp.Content, &answers)
+			}
+		}
+	}
+	if requests < 20 || answers < 15 || streams < 2 {
+		t.Errorf("%d examples of requests, %d of answers and %d of streams", requests, answers, streams)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os/exec"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"innerd/backends/backendtest"
 	"innerd/events"
 	"innerd/host"
+	"innerd/test/contract"
 	"innerd/test/modelstub"
 	"innerd/test/server"
 )
@@ -282,10 +284,18 @@ func (f *fieldHost) write(v any) {
 	}
 }
 
+// checked is a transport as the library's own, which compares what is answered
+// with docs/openapi.json.
+func checked(t testing.TB) http.RoundTripper {
+	own := http.DefaultTransport.(*http.Transport).Clone()
+	own.DisableCompression = true
+	return contract.Transport(own, t)
+}
+
 // newClient is the library's client of the server, which reads the whole log.
 func newClient(t testing.TB, s *server.Server, change ...func(*host.Options)) *host.Client {
 	t.Helper()
-	o := &host.Options{Key: s.Key(), MinBackoff: 5 * time.Millisecond}
+	o := &host.Options{Key: s.Key(), MinBackoff: 5 * time.Millisecond, Transport: checked(t)}
 	for _, f := range change {
 		f(o)
 	}

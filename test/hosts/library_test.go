@@ -167,7 +167,7 @@ func TestStreamOverAKilledServer(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	s.Start()
-	c, err := host.NewLazy(func(context.Context) (string, error) { return s.URL(), nil }, &host.Options{Key: s.Key(), MinBackoff: 5 * time.Millisecond})
+	c, err := host.NewLazy(func(context.Context) (string, error) { return s.URL(), nil }, &host.Options{Key: s.Key(), MinBackoff: 5 * time.Millisecond, Transport: checked(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestRealStreamCutAHundredTimes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limits := rapid.SliceOfN(rapid.Int64Range(0, 900), 100, 100).Draw(rt, "limits")
 		cut := newCutter(t, s.URL(), limits...)
-		c, err := host.New(cut.url(), &host.Options{Key: s.Key(), MinBackoff: 1, MaxBackoff: time.Millisecond})
+		c, err := host.New(cut.url(), &host.Options{Key: s.Key(), MinBackoff: 1, MaxBackoff: time.Millisecond, Transport: checked(t)})
 		if err != nil {
 			rt.Fatal(err)
 		}
