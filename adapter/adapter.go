@@ -71,6 +71,7 @@ type Server struct {
 	usable chan struct{} // closed by the first Use
 
 	streams registry
+	gather  gather
 	counts  httpCounts
 	page    metricsPage
 	sources atomic.Pointer[Sources]

@@ -26,6 +26,8 @@ type stream struct {
 	wrote     time.Time // when the last frame or heartbeat was written
 	frame     time.Time // when the last frame was
 	held      bool      // something was written and not flushed
+	gather    *gather
+	flushed   time.Time // when that was done last
 	buf       []byte
 
 	until   context.Context // ends when the next heartbeat is due, or earlier
@@ -67,7 +69,7 @@ func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journa
 	}
 	st := &stream{
 		run: run, open: open, cursor: cursor, out: newPieceWriter(w, c.Request, s.opt.WriteProgress, run.OpenToolRequests),
-		heartbeat: s.opt.Heartbeat, wrote: time.Now(), frame: time.Now(), release: func() {},
+		heartbeat: s.opt.Heartbeat, wrote: time.Now(), frame: time.Now(), release: func() {}, gather: &s.gather,
 	}
 	defer func() { st.release() }()
 	defer st.out.close()
@@ -116,6 +118,7 @@ func (st *stream) next(ctx context.Context) (journal.Batch, error) {
 		b, err := st.ready()
 		if errors.Is(err, errNothing) {
 			st.open.rests()
+			st.linger()
 			b, err = st.cursor.Next(st.until)
 		}
 		if err == nil || errors.Is(err, io.EOF) || st.until.Err() == nil {
@@ -146,7 +149,23 @@ func (st *stream) ready() (journal.Batch, error) {
 	if err := st.out.flush(); err != nil {
 		return b, err
 	}
+	st.flushed = time.Now()
+	st.gather.flushed(st.flushed)
 	return b, errNothing
+}
+
+// linger lets frames gather after a flush where there are many of those.
+func (st *stream) linger() {
+	d := st.gather.left(st.flushed)
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-st.until.Done():
+	}
 }
 
 // due is when the next heartbeat is.
