@@ -8,7 +8,7 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 VULNDB      := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: a2a-clients build check test agents bench fuzz long race cross tidy-check faults soak load recovery reliability
+.PHONY: a2a-clients build check test agents bench fuzz long race cross tidy-check vuln faults soak load recovery reliability
 
 build: ## the release binary, dist/innerd
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o dist/innerd ./cmd/innerd
@@ -18,7 +18,7 @@ include image/agents.mk
 a2a-clients: ## install the official A2A clients that tests drive innerd with into the user's cache
 	@sh test/a2a/js/install.sh
 
-check: tidy-check cross ## everything but the tests
+check: tidy-check cross vuln ## everything but the tests
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) run $(STATICCHECK) -tags $(TAGS) ./...
 	@out=$$($(GO) run $(GOFUMPT) -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofumpt: $$out"; exit 1; fi
