@@ -156,7 +156,7 @@ func (e *endpoint) addTool(entry []byte) {
 func (e *endpoint) call(ctx context.Context, req *mcp.CallToolRequest) (out *mcp.CallToolResult, _ error) {
 	defer func() {
 		if v := recover(); v != nil { // the SDK would let it end the process
-			e.b.opt.Logger.Error("panic in an MCP call", "conversation", e.id, "panic", fmt.Sprint(v))
+			e.b.opt.Logger.Error("panic in an MCP call", e.logAttr(), "panic", fmt.Sprint(v))
 			out = toMCP(errorAnswer("internal error in the tool bridge"))
 		}
 	}()
@@ -269,6 +269,6 @@ func (e *endpoint) begin(ss *mcp.ServerSession) func() {
 
 func (e *endpoint) contain(what string) {
 	if v := recover(); v != nil {
-		e.b.opt.Logger.Error("panic in a callback of the tool bridge", "conversation", e.id, "callback", what, "panic", fmt.Sprint(v))
+		e.b.opt.Logger.Error("panic in a callback of the tool bridge", e.logAttr(), "callback", what, "panic", fmt.Sprint(v))
 	}
 }

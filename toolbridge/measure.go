@@ -1,6 +1,10 @@
 package toolbridge
 
-import "innerd/events"
+import (
+	"log/slog"
+
+	"innerd/events"
+)
 
 // OpenRequests counts the requests that wait for their hosts, by kind.
 func (b *Bridge) OpenRequests() map[events.RequestKind]int {
@@ -12,3 +16,12 @@ func (b *Bridge) OpenRequests() map[events.RequestKind]int {
 	}
 	return out
 }
+
+// logAttr names the run in a line of the log.
+func (s *Session) logAttr() slog.Attr {
+	return slog.Group("", "run", s.c.RunID, "conversation", s.c.ConversationID, "backend", s.c.Backend)
+}
+
+// logAttr names the conversation in a line of the log: which run has it now
+// may be what cannot be said.
+func (e *endpoint) logAttr() slog.Attr { return slog.String("conversation", e.id) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -224,6 +223,6 @@ func (s *Session) notify(f func(events.RequestKind, int), kind events.RequestKin
 
 func (s *Session) contain(what string) {
 	if v := recover(); v != nil {
-		s.b.opt.Logger.Error("panic in a callback of the tool bridge", slog.Group("", "run", s.c.RunID, "conversation", s.c.ConversationID, "backend", s.c.Backend), "callback", what, "panic", fmt.Sprint(v))
+		s.b.opt.Logger.Error("panic in a callback of the tool bridge", s.logAttr(), "callback", what, "panic", fmt.Sprint(v))
 	}
 }

@@ -8,7 +8,7 @@ func (p *process) oddLine(t *turn, b []byte) {
 	if p.odd++; !worthSaying(p.odd) {
 		return
 	}
-	p.log.Warn("claude printed a line that is not JSON", "line", excerpt(b), "count", p.odd)
+	p.log.Warn("claude printed a line that is not JSON", "bytes", len(b), "count", p.odd)
 	if t != nil {
 		t.emit(events.Status{State: events.StateNotice, Detail: "claude printed a line that is not JSON: " + excerpt(b)})
 	}
@@ -26,7 +26,7 @@ func (p *process) notice(s string) {
 	p.mu.Lock()
 	t := p.turn
 	p.mu.Unlock()
-	p.log.Warn("claude's output", "notice", s)
+	p.log.Warn("claude's output is not all readable", "count", p.odd)
 	if t != nil {
 		t.emit(events.Status{State: events.StateNotice, Detail: s})
 	}

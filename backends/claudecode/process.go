@@ -54,7 +54,7 @@ type process struct {
 
 func newProcess(l launch, tools *toolset, cfg *backends.Config, b *Backend) *process {
 	p := &process{
-		log: b.log, unknown: &b.unknown, models: b.setModels, launch: l, dir: cfg.Dir, tools: tools, listed: make(chan struct{}), stray: cfg.Stray, told: map[string]string{},
+		log: b.log.With("conversation", cfg.ID), unknown: &b.unknown, models: b.setModels, launch: l, dir: cfg.Dir, tools: tools, listed: make(chan struct{}), stray: cfg.Stray, told: map[string]string{},
 		serves:  len(tools.tools) > 0, // it costs claude 25 ms of its start, and the model some words
 		waiting: map[string]chan controlResponse{}, cancels: map[string]context.CancelFunc{},
 	}

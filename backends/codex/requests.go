@@ -132,7 +132,7 @@ func (t *turn) tell(thread, turn, text string) {
 	defer cancel()
 	err := t.s.peer.Call(ctx, "turn/steer", steerParams{ThreadID: thread, Expected: turn, Input: []userInput{textInput(text)}}, nil)
 	if err != nil {
-		t.c.b.log.Info("the reason of a refusal could not be told", "err", err)
+		t.c.b.log.Info("the reason of a refusal could not be told", "conversation", t.c.cfg.ID, "err", err)
 	}
 }
 

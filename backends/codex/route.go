@@ -144,7 +144,7 @@ func (s *server) oddLine(what string) {
 	if !worthSaying(n) {
 		return
 	}
-	s.log.Warn("codex's output", "notice", what, "count", n)
+	s.log.Warn("codex printed something that is no message", "bytes", len(what), "count", n)
 	s.everybody("innerd/notice", &notification{Message: excerpt(what)})
 }
 

@@ -203,7 +203,7 @@ func (s *server) watch(child *proc.Child) {
 	ending := s.ending
 	s.mu.Unlock()
 	if !ending {
-		s.log.Warn("codex has ended", "code", exit.Code, "signal", exit.Signal, "stderr", exit.StderrTail)
+		s.log.Warn("codex has ended", "code", exit.Code, "signal", exit.Signal, "stderr_bytes", len(exit.StderrTail))
 	}
 	s.peer.Close(crashed(exit))
 	for _, r := range all {

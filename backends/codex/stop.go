@@ -80,7 +80,7 @@ func (t *turn) untilWhen(e *backends.Error) {
 func (t *turn) interrupt() {
 	_, _ = t.s.peer.Go("turn/interrupt", threadRef{ThreadID: t.c.thread, TurnID: t.turnID()}, func(_ json.RawMessage, err error) {
 		if err != nil {
-			t.c.b.log.Info("codex did not interrupt a turn", "err", err)
+			t.c.b.log.Info("codex did not interrupt a turn", "conversation", t.c.cfg.ID, "err", err)
 		}
 	})
 }

@@ -86,7 +86,7 @@ func (c *conversation) resume(ctx context.Context, s *server, want setup, model 
 		if ctx.Err() != nil || s.peer.Err() != nil {
 			return c.refused(err)
 		}
-		c.b.log.Warn("a thread can't be given other tools or instructions; a new one is begun", "thread", c.thread, "err", err)
+		c.b.log.Warn("a thread can't be given other tools or instructions; a new one is begun", "conversation", c.cfg.ID, "thread", c.thread, "err", err)
 		return backends.ErrNewSession
 	}
 	p := c.params(s, want, model)

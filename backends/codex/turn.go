@@ -332,7 +332,7 @@ func (t *turn) ask(r events.Request, then func(events.Answer)) {
 // process that has ended, does no harm.
 func (t *turn) respond(r *rpc.Request, result any) {
 	if err := r.Respond(result); err != nil && t.s.peer.Err() == nil {
-		t.c.b.log.Warn("an answer could not be given to codex", "err", err)
+		t.c.b.log.Warn("an answer could not be given to codex", "conversation", t.c.cfg.ID, "err", err)
 	}
 }
 

@@ -232,7 +232,7 @@ func (p *process) garbage(what string) {
 	if !worthSaying(odd) {
 		return
 	}
-	p.log.Warn("copilot printed something that is no message", "what", what, "count", odd)
+	p.log.Warn("copilot printed something that is no message", "bytes", len(what), "count", odd)
 	p.everybody(status(events.StateNotice, "copilot printed what is no message: "+excerpt(what)))
 }
 

@@ -25,15 +25,15 @@ func (s *server) makeAgents() ([]backends.Backend, error) {
 	}
 	claude := claudecode.New(&claudecode.Options{
 		Path: s.cfg.set.str("claude-code-path"), Home: s.cfg.agentHome,
-		Children: s.children, Getenv: s.app.getenv, Logger: s.log,
+		Children: s.children, Getenv: s.app.getenv, Logger: s.log.With("backend", "claude-code"),
 	})
 	openai := codex.New(&codex.Options{
 		Path: s.cfg.set.str("codex-path"), Home: s.cfg.agentHome,
-		Children: s.children, Getenv: s.app.getenv, Logger: s.log,
+		Children: s.children, Getenv: s.app.getenv, Logger: s.log.With("backend", "codex"),
 	})
 	github := copilot.New(&copilot.Options{
 		Path: s.cfg.set.str("copilot-path"), Home: s.cfg.agentHome,
-		Children: s.children, Getenv: s.app.getenv, Logger: s.log,
+		Children: s.children, Getenv: s.app.getenv, Logger: s.log.With("backend", "copilot"),
 	})
 	return []backends.Backend{claude, openai, github, sim}, nil
 }

@@ -18,7 +18,7 @@ var errGone = errors.New("the receiver is gone (410)")
 
 // run delivers until the task's last notification.
 func (s *Service) run(ctx context.Context, d *delivery) {
-	log := s.opt.Logger.With("task", d.Config.TaskID, "config", d.Config.ID)
+	log := s.opt.Logger.With("run", d.Config.TaskID, "config", d.Config.ID)
 	feed, err := s.source(ctx, d.Owner, d.Config.TaskID, d.After)
 	switch {
 	case errors.Is(err, ErrGone):
@@ -74,7 +74,7 @@ func (s *Service) advance(ctx context.Context, d *delivery, id int64, done bool)
 		err = s.store.PutFile(d.path(), raw)
 	}
 	if err != nil {
-		s.opt.Logger.Warn("the place of a push notification was not written", "task", d.Config.TaskID, "error", err)
+		s.opt.Logger.Warn("the place of a push notification was not written", "run", d.Config.TaskID, "error", err)
 	}
 }
 
@@ -86,7 +86,7 @@ func (s *Service) deliver(ctx context.Context, d *delivery, payload []byte) erro
 		if err == nil || errors.Is(err, errGone) || ctx.Err() != nil {
 			return err
 		}
-		s.opt.Logger.Info("a push notification was not taken", "task", d.Config.TaskID, "config", d.Config.ID, "try", try, "error", err)
+		s.opt.Logger.Info("a push notification was not taken", "run", d.Config.TaskID, "config", d.Config.ID, "try", try, "error", err)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:

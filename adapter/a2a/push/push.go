@@ -164,7 +164,7 @@ func (s *Service) loadLocked() {
 			raw, err := s.store.ReadFile(root + "/" + task + "/" + file)
 			d := &delivery{}
 			if err != nil || json.Unmarshal(raw, d) != nil || d.Config.TaskID != task {
-				s.opt.Logger.Warn("a push notification configuration is damaged and left alone", "task", task)
+				s.opt.Logger.Warn("a push notification configuration is damaged and left alone", "run", task)
 				continue
 			}
 			s.configs[task] = append(s.configs[task], d)
@@ -183,7 +183,7 @@ func (s *Service) pruneLocked(kept func(owner, taskID string) bool) {
 		}
 		delete(s.configs, task)
 		if err := s.store.RemoveAll(root + "/" + task); err != nil {
-			s.opt.Logger.Warn("push notification configurations were not removed", "task", task, "error", err)
+			s.opt.Logger.Warn("push notification configurations were not removed", "run", task, "error", err)
 		}
 	}
 }
