@@ -38,7 +38,7 @@ func (s *Store) recover() error {
 			continue
 		}
 		if err := s.fs.RemoveAll(filepath.Join(s.dir, "runs", e.Name())); err != nil {
-			s.log.Warn("journal: a run's remains are not removed", "run", e.Name(), "err", err)
+			s.log.Warn("journal: a run's remains are not removed", "dir", e.Name(), "err", err)
 		}
 	}
 	for id, l := range s.logs {
