@@ -143,7 +143,7 @@ func (d *fullDisk) hook(op, name string, n int) (int, error) {
 		d.said = append(d.said, "reserve")
 	case op == "removeall":
 		d.said = append(d.said, "removed "+filepath.Base(name))
-	case op == "write" && strings.Contains(name, "/stock/"): // bytes that are there
+	case op == "write" && (strings.Contains(name, "/stock/") || strings.HasSuffix(name, "/reserve")): // bytes that are there
 	case op == "write" && n > d.room:
 		k := d.room
 		d.room = 0

@@ -146,8 +146,12 @@ func TestDiskStaysFullAndTheReserveIsTaken(t *testing.T) {
 			return s, l
 		},
 	} {
-		for _, texts := range [][]string{{"a", "b"}, {}} {
-			t.Run(fmt.Sprintf("%s, %d events", name, len(texts)), func(t *testing.T) {
+		for _, c := range []struct {
+			texts []string
+			bytes int // of the end
+		}{{[]string{"a", "b"}, 1}, {nil, 1}, {[]string{"a"}, 300 << 10}} {
+			texts := c.texts
+			t.Run(fmt.Sprintf("%s, %d events, %d bytes", name, len(texts), c.bytes), func(t *testing.T) {
 				f := newFaults()
 				dir := t.TempDir()
 				s := open(t, dir, &journal.Options{FS: f})
@@ -159,7 +163,7 @@ func TestDiskStaysFullAndTheReserveIsTaken(t *testing.T) {
 				s, l = before(t, dir, f, s)
 				disk := &fullDisk{room: 30, err: syscall.ENOSPC}
 				f.set(disk.hook)
-				err := l.End([]events.Data{events.NewError(events.ErrInternal, "x"), events.End{State: events.Failed}}, journal.RunEnd{State: events.Failed})
+				err := l.End([]events.Data{events.NewError(events.ErrStorage, strings.Repeat("x", c.bytes)), events.End{State: events.Failed}}, journal.RunEnd{State: events.Failed, ErrorType: events.ErrStorage})
 				var storage *journal.StorageError
 				if !errors.As(err, &storage) {
 					t.Fatal(err)
@@ -336,6 +340,20 @@ func TestFsyncKeepsFailing(t *testing.T) {
 	want(t, visible(t, l, 0), "1 a", "2 [assistant.usage]", "3 [session.end]")
 }
 
+// segments are the bytes of all segments of the run.
+func segments(t *testing.T, dir string) (all []byte) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "runs", run, "*.jsonl"))
+	for _, name := range names {
+		raw, rerr := os.ReadFile(name)
+		all, err = append(all, raw...), errors.Join(err, rerr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // A file layer that does not say how much of a failed write it has taken
 // leaves bytes behind the end; none of them may stand there when the run has
 // ended.
@@ -355,10 +373,7 @@ func TestFailedWriteThatIsNotCounted(t *testing.T) {
 	}
 	_ = l.End([]events.Data{events.End{State: events.Completed}}, journal.RunEnd{State: events.Completed}) // it says that the disk is full
 	f.set(nil)
-	raw, err := os.ReadFile(filepath.Join(dir, "runs", run, "000000000001.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := segments(t, dir)
 	id := 0
 	for line := range bytes.Lines(raw) {
 		if id++; !bytes.HasPrefix(line, fmt.Appendf(nil, `{"id":%d,`, id)) || !bytes.HasSuffix(line, []byte("}\n")) {

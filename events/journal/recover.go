@@ -224,13 +224,19 @@ func (l *Log) repairSegment(first int64) error {
 			return err
 		}
 	}
-	if len(x.closed) != indexed || len(idx) != indexed*entryBytes {
-		if err := writeIndex(l.s.fs, idxName, x.closed); err != nil {
-			return err
+	l.disk.x, l.disk.name, l.disk.put = x, segmentName(first), len(x.closed)
+	if len(x.closed) == indexed && len(idx) == indexed*entryBytes {
+		return nil
+	}
+	err = writeIndex(l.s.fs, idxName, x.closed)
+	if err != nil && diskFull(err) { // no reason not to start: it is rebuilt where it is needed
+		l.disk.put = -1
+		err = l.s.fs.Remove(idxName)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
 		}
 	}
-	l.disk.x, l.disk.name, l.disk.put = x, segmentName(first), len(x.closed)
-	return nil
+	return err
 }
 
 func intact(data []byte, crc uint32) bool {

@@ -170,13 +170,13 @@ func (l *Log) endFromReserveLocked(d *[]events.Data, e *RunEnd, cause error) err
 	l.lines = nil
 	l.mu.Unlock()
 	n, err := l.writeEnd(buf)
-	for err != nil && diskFull(err) && l.s.giveReserve() {
+	if err != nil && diskFull(err) && l.disk.endInStock(l, buf[n:]) == nil {
+		err = nil
+	}
+	for err != nil && diskFull(err) && l.s.giveReserve() { // for as much as others leave of it
 		var k int
 		k, err = l.writeEnd(buf[n:])
 		n += k
-	}
-	if err != nil && diskFull(err) && l.disk.endInStock(l, buf[n:]) == nil {
-		err = nil // others took what the reserve gave up
 	}
 	l.mu.Lock()
 	l.disk.publishLocked()

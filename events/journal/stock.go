@@ -14,7 +14,8 @@ import (
 // run. What the reserve gives up anybody may take first, an agent that fills
 // the disk for one. Then the last lines go into a file of the stock, whose
 // bytes are on the disk already, and it becomes the run's last segment by its
-// name alone.
+// name alone. An end that is longer, since it closes a long message, takes the
+// reserve in the same way.
 type stock struct {
 	mu    sync.Mutex
 	names []string
@@ -71,7 +72,25 @@ func (s *Store) stockFile(name string) error {
 	return err
 }
 
-// take gives a file of the stock to one caller.
+// takeFile gives a file with n bytes to one caller: of the stock, else the
+// reserve itself, whole.
+func (s *Store) takeFile(n int) (name string, ok bool) {
+	if n <= stockBytes {
+		if name, ok = s.stock.take(); ok {
+			return name, true
+		}
+	}
+	r := &s.reserve
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held < int64(n) {
+		return "", false
+	}
+	r.held, r.next = 0, time.Now().Add(time.Second)
+	s.log.Warn("journal: the disk is full; the reserve becomes the end of a run")
+	return s.reserveName(), true
+}
+
 func (k *stock) take() (name string, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,15 +104,12 @@ func (k *stock) take() (name string, ok bool) {
 	return name, true
 }
 
-var errNoStock = errors.New("journal: no file of the stock is left, or the end is longer than one")
+var errNoStock = errors.New("journal: no file that is written ahead has room for the end")
 
-// endInStock makes the last lines of a run its last segment, in a file of the
-// stock. The caller holds the writer's token, not the lock.
+// endInStock makes the last lines of a run its last segment, in a file that was
+// written ahead. The caller holds the writer's token, not the lock.
 func (d *disk) endInStock(l *Log, lines []byte) error {
-	if len(lines) > stockBytes {
-		return errNoStock
-	}
-	name, ok := l.s.stock.take()
+	name, ok := l.s.takeFile(len(lines))
 	if !ok {
 		return errNoStock
 	}

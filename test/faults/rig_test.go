@@ -241,8 +241,9 @@ func (p *reading) broken() {
 // taped gives a tape's events to a reader of a ledger.
 func taped(l *ledger.Ledger, name string, tape *server.Tape) *ledger.Reader {
 	to := l.Reader(name)
+	lines := tape.Lines() // at least those of the events below, once the tape has ended
 	for i, e := range tape.Events() {
-		to.Add(e.ID, []byte(tape.Lines()[i]))
+		to.Add(e.ID, []byte(lines[i]))
 	}
 	return to
 }
