@@ -33,7 +33,7 @@ func TestConversationsAreApart(t *testing.T) {
 	for _, part := range []struct {
 		v vendor
 		n int
-	}{{claudeCLI, pick(2, 10)}, {codexCLI, pick(24, 20)}, {copilotCLI, pick(24, 20)}} {
+	}{{claudeCLI, pick(1, 10)}, {codexCLI, pick(30, 20)}, {copilotCLI, pick(19, 20)}} {
 		r.Env = append(r.Env, part.v.path(t))
 		m := &manyFold{asked: map[string]int{}}
 		sc := stub.Scenario()
@@ -55,6 +55,7 @@ func TestConversationsAreApart(t *testing.T) {
 
 // apart is one of the conversations.
 type apart struct {
+	history
 	v    vendor
 	m    *manyFold
 	sc   *modelstub.Scenario
@@ -125,7 +126,8 @@ func (c *apart) post(t *testing.T, r *rig, text string) *server.Tape {
 	if c.second() {
 		meta["agent_options"] = map[string]any{"tools": "mcp"}
 	}
-	return r.Post(t, in("context "+c.word, body(c.v.backend, text, meta)))
+	c.last = r.Post(t, in("context "+c.word, c.request(body(c.v.backend, "", meta), text)))
+	return c.last
 }
 
 // manyFold is the model of many conversations, which it tells apart by their

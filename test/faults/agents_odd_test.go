@@ -25,7 +25,7 @@ func TestAgentSaysOddThings(t *testing.T) {
 	r := newRig(t)
 	r.Env = append(r.Env, hostile.Install(t)...)
 	r.start()
-	seeds := pick(4, 60)
+	seeds := pick(2, 60)
 	var all tally
 	var each sync.WaitGroup
 	for backend, dir := range map[string]string{"claude-code": "claude", "codex": "codex", "copilot": "copilot"} {

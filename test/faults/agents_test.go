@@ -150,6 +150,7 @@ func (f agentFault) everybody(t *testing.T, r *rig, all *tally) {
 
 // talk is a conversation with a hostile agent, whose process it has for itself.
 type talk struct {
+	history
 	r       *rig
 	backend string
 	context string
@@ -167,11 +168,12 @@ func (k *talk) orders(t testing.TB, orders, steps string) *server.Tape {
 		"credentials":         map[string]any{"api_key": "sk-" + k.context, "base_url": "http://127.0.0.1:9/v1"},
 		"native_tool_schemas": []any{map[string]any{"name": "look", "description": "A tool.", "parameters": map[string]any{"type": "object"}}},
 	}
-	b := body(k.backend, "Please <<"+orders+">>", meta)
+	b := body(k.backend, "", meta)
 	if k.backend == "simulate" {
 		b = simulate("["+steps+"]", nil)
 	}
-	return k.r.Post(t, in(k.context, b))
+	k.last = k.r.Post(t, in(k.context, k.request(b, "Please <<"+orders+">>")))
+	return k.last
 }
 
 // hit has the fault happen between two runs that must be fine.
@@ -247,4 +249,4 @@ func oneEnd(t testing.TB, p *server.Tape, errorType string) {
 }
 
 // big is how many MiB one message has: nearly the longest line there may be.
-func big() int { return pick(8, 60) }
+func big() int { return pick(2, 60) }

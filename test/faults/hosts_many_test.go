@@ -34,15 +34,15 @@ func TestThousandRunsAreCanceledAtOnce(t *testing.T) {
 	r.Post(t, simulate(`[{"text":"warm"}]`, nil)).Completed()
 	before := descriptors(t, r.Pid())
 	var all tally
-	var each sync.WaitGroup
-	start := make(chan struct{})
+	var started, each sync.WaitGroup
+	everybody := make(chan struct{})   // closed when all have started
+	places := make(chan struct{}, 100) // connections that are being made
+	started.Add(manyRuns)
 	for i := range manyRuns {
-		each.Go(func() { // ends with the run
-			<-start
-			all.add(startAndCancel(t, r, i))
-		})
+		each.Go(func() { all.add(startAndCancel(t, r, i, places, started.Done, everybody)) }) // ends with the run
 	}
-	close(start)
+	started.Wait()
+	close(everybody)
 	each.Wait()
 	peak := memory(t, r.Pid(), "VmHWM")
 	if peak > manyMemory {
@@ -66,10 +66,22 @@ func TestThousandRunsAreCanceledAtOnce(t *testing.T) {
 
 func manyContext(i int) string { return fmt.Sprintf("context-%03d", i%manyContexts) }
 
-func startAndCancel(t *testing.T, r *rig, i int) ledger.Result {
+// startAndCancel cancels every other run as soon as it has begun, and the rest
+// when all have.
+func startAndCancel(t *testing.T, r *rig, i int, places chan struct{}, started func(), everybody <-chan struct{}) ledger.Result {
+	began := sync.OnceFunc(started)
+	defer began()
 	task := fmt.Sprintf("many-runs-%04d", i)
+	places <- struct{}{}
 	p := r.Post(t, in(manyContext(i), simulate(`[{"text":"half"},{"call":{"tool":"look","arguments":{}}},{"stall":true}]`, map[string]any{"task_id": task})))
+	<-places
+	began()
+	if i%2 == 0 {
+		<-everybody
+	}
+	places <- struct{}{}
 	r.Do(http.MethodPost, "/tasks/"+task+":cancel", map[string]any{}, nil)
+	<-places
 	oneEnd(t, p.Whole(), events.ErrCanceled)
 	l := ledger.New()
 	taped(l, task, p).Whole()

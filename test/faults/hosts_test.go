@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"innerd/events"
 	"innerd/test/ledger"
@@ -90,22 +89,6 @@ var hostFaults = []struct {
 	{"never answers, and hangs up", hangsUp},
 	{"answers twice, otherwise, and after the end", answersTwice},
 	{"answers for another run and for another host", answersOthers},
-}
-
-// What a host does wrong harms its own run at most: that ends once, as it
-// should, its log is what its readers saw, nothing is added after the end, and
-// the next run works.
-func TestHostFaults(t *testing.T) {
-	t.Parallel()
-	began := time.Now()
-	r := newRig(t).withOther().withVendors()
-	var names []string
-	for _, f := range hostFaults {
-		names = append(names, f.name)
-	}
-	var all tally
-	r.each(t, names, func(t *testing.T, a *actor, i int) { all.add(hostFaults[i].do(t, a)) })
-	result(t, fmt.Sprintf("%d faults of a host (simulate, %d real CLIs)", len(hostFaults), len(vendors())), all.sum, time.Since(began))
 }
 
 // neverAnswers: a turn's time is that of its calls too. It is the more the

@@ -5,10 +5,12 @@ package faults_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"innerd/events"
 	"innerd/test/agents"
 	"innerd/test/ledger"
 	"innerd/test/modelstub"
@@ -49,8 +51,31 @@ type actor struct {
 	sc      *modelstub.Scenario // nil: simulate
 	context string
 
+	history
+	idle int // how often the model was asked up to the end of the last run
+	seen int // the same at the beginning of the run
+
 	mu   sync.Mutex
 	acts []act
+	run  string // what the prompt of the run says
+}
+
+// history is what a host sends with every run of a conversation: all that was
+// said.
+type history struct {
+	messages []any
+	last     *server.Tape // of the last run; nil: there was none, or it is in messages
+}
+
+// request puts a prompt behind what was said before.
+func (h *history) request(b map[string]any, text string) map[string]any {
+	if h.last != nil && h.last.End().State == events.Completed {
+		all := server.Of[events.Message](h.last)
+		h.messages = append(h.messages, map[string]any{"role": "assistant", "content": all[len(all)-1].Content})
+	}
+	h.messages = append(h.messages, map[string]any{"role": "user", "content": text})
+	b["messages"] = slices.Clone(h.messages)
+	return b
 }
 
 // act is one thing that the agent is brought to do.
@@ -125,7 +150,9 @@ func (r *rig) each(t *testing.T, names []string, do func(*testing.T, *actor, int
 				t.Run(row, func(t *testing.T) {
 					a.r = r.For(t)
 					do(t, a, i)
-					a.fine(t, "again")
+					if i == len(names)-1 || long() {
+						a.fine(t, "again")
+					}
 				})
 			}
 		})
@@ -150,6 +177,9 @@ func (r *rig) withVendors() *rig {
 func (a *actor) next(r modelstub.Request) modelstub.Turn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if r.Prompt() != a.run {
+		return modelstub.Say(modelstub.Text("(of another run)")) // on its way when that was ended
+	}
 	var blocks []modelstub.Block
 	for len(a.acts) > 0 {
 		now := a.acts[0]
@@ -177,11 +207,16 @@ func (a *actor) does(t testing.TB, meta map[string]any, acts ...act) *server.Tap
 	all := map[string]any{"native_tool_schemas": []any{map[string]any{
 		"name": "look", "description": "A tool.", "parameters": map[string]any{"type": "object"},
 	}}}
+	prompt := fmt.Sprintf("Go on, %d.", len(a.messages))
 	if a.sc != nil {
+		if n := a.asked() - a.idle; n != 0 && a.idle > 0 {
+			t.Errorf("the model was asked %d times after the end of the run before", n)
+		}
+		a.idle, a.seen = 0, a.asked()
 		all["model"] = a.v.model
 		all["credentials"] = map[string]any{"api_key": a.sc.Key(), "base_url": a.v.base(a.sc)}
 		a.mu.Lock()
-		a.acts = acts
+		a.acts, a.run = acts, prompt
 		a.mu.Unlock()
 	} else {
 		var steps []string
@@ -195,7 +230,8 @@ func (a *actor) does(t testing.TB, meta map[string]any, acts ...act) *server.Tap
 	for k, v := range meta {
 		all[k] = v
 	}
-	return a.r.Post(t, in(a.context, body(a.v.backend, "Go on.", all)))
+	a.last = a.r.Post(t, in(a.context, a.request(body(a.v.backend, "", all), prompt)))
+	return a.last
 }
 
 // fine is a run that must say something and succeed.
@@ -203,6 +239,21 @@ func (a *actor) fine(t testing.TB, text string) {
 	t.Helper()
 	if got := a.does(t, nil, say(text)).Completed().Text(); !strings.Contains(got, text) {
 		t.Errorf("%s was to say %q and said %q", a.v.backend, text, got)
+	}
+}
+
+// ended is called at a run's end: from then on the model must not be listened
+// to, and is not asked until the next run.
+func (a *actor) ended(t testing.TB) {
+	t.Helper()
+	if a.sc == nil {
+		return
+	}
+	if err := a.sc.AwaitIdle(t.Context()); err != nil {
+		t.Errorf("the model is still listened to: %v", err)
+	}
+	if n := a.asked(); n > a.seen { // else a first request may still be on its way
+		a.idle = n
 	}
 }
 

@@ -35,7 +35,7 @@ const slowText = "one two three four five six seven eight nine ten"
 func modelFaults() []modelFault {
 	well := func(text string) modelstub.Turn { return modelstub.Say(modelstub.Text(text)) }
 	half := modelstub.Text("half a sentence").Sleep(300 * time.Millisecond)
-	return []modelFault{
+	all := []modelFault{
 		{
 			name: "slow", text: slowText, sim: fmt.Sprintf(`{"text":%q,"chunk_bytes":4,"delay_ms":50}`, slowText),
 			turns: []modelstub.Turn{modelstub.Say(modelstub.Text(slowText).Chunk(4).Every(50 * time.Millisecond)).After(time.Second)},
@@ -43,10 +43,6 @@ func modelFaults() []modelFault {
 		{
 			name: "cut in the middle of a stream", text: "half a sentence made whole", sim: `{"retry":{"text":"half a sentence made whole"}}`,
 			turns: []modelstub.Turn{modelstub.Say(half.Cut(modelstub.CutReset)), well("half a sentence made whole")},
-		},
-		{
-			name: "closed in the middle of a stream", text: "half a sentence made whole",
-			turns: []modelstub.Turn{modelstub.Say(half.Cut(modelstub.CutDrop)), well("half a sentence made whole")},
 		},
 		{
 			name: "429 with its time", text: "after the limit", retry: events.ErrRateLimit,
@@ -67,23 +63,43 @@ func modelFaults() []modelFault {
 			sim: `{"stall":true}`, turns: []modelstub.Turn{modelstub.NoAnswer()},
 		},
 	}
+	if long() {
+		all = append(all, modelFault{
+			name: "closed in the middle of a stream", text: "half a sentence made whole",
+			turns: []modelstub.Turn{modelstub.Say(half.Cut(modelstub.CutDrop)), well("half a sentence made whole")},
+		})
+	}
+	return all
 }
 
-// What a model's API does ends the run with one terminal event, or is got
-// over: then the text is there once. The log has what every reader was given,
-// an ended run asks its model nothing more, and the next one works.
-func TestModelFaults(t *testing.T) {
+// What a model's API does, and what a host does wrong, ends the run with one
+// terminal event, or is got over: then the text is there once. The log has
+// what every reader was given, nothing is added after the end, an ended run
+// asks its model nothing more, and the next run of the conversation works:
+// one conversation has all of it.
+func TestModelAndHostFaults(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	r := newRig(t).withVendors()
+	r := newRig(t).withOther().withVendors()
 	faults := modelFaults()
 	var names []string
 	for _, f := range faults {
 		names = append(names, f.name)
 	}
-	var all tally
-	r.each(t, names, func(t *testing.T, a *actor, i int) { all.add(faults[i].hit(t, a)) })
-	result(t, fmt.Sprintf("%d faults of a model's API (simulate, %d real CLIs)", len(modelFaults()), len(vendors())), all.sum, time.Since(began))
+	for _, f := range hostFaults {
+		names = append(names, "the host "+f.name)
+	}
+	var models, hosts tally
+	r.each(t, names, func(t *testing.T, a *actor, i int) {
+		if i < len(faults) {
+			models.add(faults[i].hit(t, a))
+		} else {
+			hosts.add(hostFaults[i-len(faults)].do(t, a))
+		}
+	})
+	took := time.Since(began)
+	result(t, fmt.Sprintf("%d faults of a model's API (simulate, %d real CLIs)", len(faults), len(vendors())), models.sum, took)
+	result(t, fmt.Sprintf("%d faults of a host (simulate, %d real CLIs)", len(hostFaults), len(vendors())), hosts.sum, took)
 }
 
 // hit has the fault happen.
@@ -110,13 +126,9 @@ func (f modelFault) hit(t *testing.T, a *actor) ledger.Result {
 	}
 	res := b.closed(t, f.want)
 	f.verdict(t, p)
-	if a.sc != nil {
-		if err := a.sc.AwaitIdle(t.Context()); err != nil {
-			t.Errorf("the model is still listened to: %v", err)
-		}
-		if n := a.asked() - before; n > len(f.turns)+1 {
-			t.Errorf("the model was asked %d times", n)
-		}
+	a.ended(t)
+	if n := a.asked() - before; n > len(f.turns)+1 {
+		t.Errorf("the model was asked %d times", n)
 	}
 	return res
 }
