@@ -51,7 +51,7 @@ func TestSoak(t *testing.T) {
 	t.Parallel()
 	warm, main, every := 10*time.Second, 80*time.Second, 5*time.Second
 	if long("soak") {
-		warm, main, every = time.Minute, lasts(30*time.Minute), 4*time.Second
+		warm, main, every = time.Minute, lasts(30*time.Minute), 3*time.Second
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -60,24 +60,30 @@ func TestSoak(t *testing.T) {
 		s.conversations = append(s.conversations, &conversation{s: s, name: fmt.Sprintf("conversation-%02d", i), n: i})
 	}
 	// So few runs are kept that as many go as come, soon after the beginning.
-	s.server.Args = append(s.server.Args, "--max-runs", "300", "--max-warm", fmt.Sprint(conversations+10))
+	s.server.Args = append(s.server.Args, "--max-runs", "300", "--max-warm", fmt.Sprint(conversations+10), "--pprof")
 	s.server.Start()
 	s.c = newClient(t, s.server)
+	if long("soak") {
+		s.open.Go(s.longTurn) // ends after three minutes; play waits for it
+	}
 	s.play(t, warm)
 	before := s.rest(t, nil)
-	w := &series{}
+	w, calm := &series{}, &series{}
 	begin := time.Now()
 	watching, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { w.watch(watching, s.c, s.server.Pid()) }) // ends with stop
-	if long("soak") {
-		s.open.Go(func() { s.longTurn() }) // ends after three minutes
+	// What a server holds while it works says more of the work than of leaks:
+	// now and then all of it ends, and what is left is looked at.
+	after := before
+	for time.Since(begin) < main && !t.Failed() {
+		s.play(t, min(40*time.Second, main-time.Since(begin)))
+		after = s.rest(t, &before)
+		calm.all = append(calm.all, after)
 	}
-	s.play(t, main)
 	stop()
 	watcher.Wait()
 	took := time.Since(begin)
-	after := s.rest(t, &before)
 	if w.err != nil {
 		t.Error(w.err)
 	}
@@ -85,11 +91,11 @@ func TestSoak(t *testing.T) {
 	if most := w.most(func(s sample) float64 { return float64(s.rss) }); most > 200e6 {
 		t.Errorf("the server held %.0f MB", most/1e6)
 	}
-	text := s.table(took, before, after, w)
+	text := s.table(took, before, after, w, calm)
 	t.Log("\n" + text)
 	if long("soak") && !t.Failed() {
 		report.Write(t, "soak", soakCommand, text)
-		if rise, err := w.slope(func(s sample) float64 { return s.heap }); rise-2*err > 1e6 {
+		if rise, err := calm.slope(func(s sample) float64 { return s.heap }); rise-2*err > 1e6 {
 			t.Errorf("the heap grows by %.2f ± %.2f MB an hour", rise/1e6, err/1e6)
 		}
 	}
@@ -150,6 +156,10 @@ func (s *soak) rest(t *testing.T, before *sample) (last sample) {
 			still = 0
 		}
 		last = now
+	}
+	last, err := s.c.collected(s.ctx, s.server.Pid())
+	if err != nil {
+		t.Fatal(err)
 	}
 	return last
 }
@@ -218,7 +228,7 @@ func (s *soak) visitsLine() string {
 }
 
 // table is what is printed.
-func (s *soak) table(took time.Duration, before, after sample, w *series) string {
+func (s *soak) table(took time.Duration, before, after sample, w, calm *series) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, a, runs := s.result, &s.answers, 0
@@ -231,12 +241,12 @@ func (s *soak) table(took time.Duration, before, after sample, w *series) string
 	}
 	rss := func(s sample) float64 { return float64(s.rss) }
 	heap := func(s sample) float64 { return s.heap }
-	rssRise, rssErr := w.slope(rss)
-	heapRise, heapErr := w.slope(heap)
+	rssRise, rssErr := calm.slope(rss)
+	heapRise, heapErr := calm.slope(heap)
 	row := func(name string, before, after, most float64, format string) string {
 		return fmt.Sprintf("%-22s "+format+"  "+format+"  "+format, name, before, after, most)
 	}
-	return strings.Join([]string{
+	lines := []string{
 		fmt.Sprintf("%.1f minutes, %d conversations, %d readers", took.Minutes(), conversations, readers),
 		fmt.Sprintf("runs                   %d: completed %d, failed %d, canceled %d", runs, s.states[events.Completed], s.states[events.Failed], s.states[events.Canceled]),
 		fmt.Sprintf("steps                  %s", strings.Join(played[:14], ", ")),
@@ -254,7 +264,11 @@ func (s *soak) table(took time.Duration, before, after sample, w *series) string
 		row("runs that are kept", float64(before.kept), float64(after.kept), w.most(func(s sample) float64 { return float64(s.kept) }), "%-7.0f"),
 		row("memory (RSS), MB", float64(before.rss)/1e6, float64(after.rss)/1e6, w.most(rss)/1e6, "%-7.1f"),
 		row("live heap, MB", before.heap/1e6, after.heap/1e6, w.most(heap)/1e6, "%-7.1f"),
-		fmt.Sprintf("slope of RSS           %+.2f ± %.2f MB an hour, second half", rssRise/1e6, rssErr/1e6),
-		fmt.Sprintf("slope of the live heap %+.2f ± %.2f MB an hour, second half", heapRise/1e6, heapErr/1e6),
-	}, "\n")
+	}
+	if len(calm.all) >= 6 {
+		lines = append(lines,
+			fmt.Sprintf("slope at rest, RSS     %+.2f ± %.2f MB an hour over the second half; %d times at rest", rssRise/1e6, rssErr/1e6, len(calm.all)),
+			fmt.Sprintf("slope at rest, heap    %+.2f ± %.2f MB an hour over the second half", heapRise/1e6, heapErr/1e6))
+	}
+	return strings.Join(lines, "\n")
 }

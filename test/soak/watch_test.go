@@ -91,6 +91,17 @@ func (w *series) watch(ctx context.Context, c *client, pid int) {
 	}
 }
 
+// collected has the server collect its garbage, and looks then.
+func (c *client) collected(ctx context.Context, pid int) (sample, error) {
+	for range 2 { // what is pooled goes with the second
+		status, answer, err := c.call(ctx, http.MethodGet, "/debug/pprof/heap?gc=1", nil)
+		if err != nil || status != http.StatusOK {
+			return sample{}, fmt.Errorf("GET /debug/pprof/heap: status %d, %w: %.100q", status, err, answer)
+		}
+	}
+	return c.sample(ctx, pid)
+}
+
 // most is the highest of what f gives.
 func (w *series) most(f func(sample) float64) (high float64) {
 	w.mu.Lock()
@@ -102,21 +113,13 @@ func (w *series) most(f func(sample) float64) (high float64) {
 }
 
 // slope is the rise of what f gives, an hour, over the second half, by least
-// squares over means of ten seconds, with its standard error.
+// squares, with its standard error.
 func (w *series) slope(f func(sample) float64) (perHour, err float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	half := w.all[len(w.all)/2:]
 	var x, y []float64
-	const together = 10
-	for len(half) >= together {
-		sum := 0.0
-		for _, s := range half[:together] {
-			sum += f(s)
-		}
-		x = append(x, half[together/2].at.Sub(w.all[0].at).Hours())
-		y = append(y, sum/together)
-		half = half[together:]
+	for _, s := range w.all[len(w.all)/2:] {
+		x, y = append(x, s.at.Sub(w.all[0].at).Hours()), append(y, f(s))
 	}
 	return leastSquares(x, y)
 }
