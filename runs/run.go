@@ -169,24 +169,24 @@ func (l *live) logRequest(d events.Data) {
 	switch v := d.(type) {
 	case events.ToolRequest:
 		l.tools.Add(1)
-		at := l.waits.begin(v.ToolCallID, toolSpan(l.span, telemetry.Asking, v.ToolName, v.ToolCallID))
+		at := l.waits.begin(v.ToolCallID, v.ToolName, toolSpan(l.span, telemetry.Asking, v.ToolName, v.ToolCallID)).Link()
 		v.Traceparent, v.Tracestate = at.Parent, at.State
 		d = v
 	case events.ToolResolved:
 		l.tools.Add(-1)
-		l.resolved(events.KindTool, v.ToolCallID, v.Outcome)
+		l.resolved(events.KindTool, v.ToolCallID, v.Outcome, "")
 	case events.PermissionRequest:
 		l.asks.Add(1)
-		l.waits.begin(v.RequestID, l.span.Child(telemetry.Asking, "ask permission", telemetry.String(attrTool, v.Tool)))
+		l.waits.begin(v.RequestID, v.Tool, nil)
 	case events.InputRequired:
 		l.asks.Add(1)
-		l.waits.begin(v.RequestID, l.span.Child(telemetry.Asking, "ask question"))
+		l.waits.begin(v.RequestID, "", nil)
 	case events.PermissionResolved:
 		l.asks.Add(-1)
-		l.resolved(events.KindPermission, v.RequestID, v.Outcome)
+		l.resolved(events.KindPermission, v.RequestID, v.Outcome, v.By)
 	case events.InputResolved:
 		l.asks.Add(-1)
-		l.resolved(events.KindQuestion, v.RequestID, v.Outcome)
+		l.resolved(events.KindQuestion, v.RequestID, v.Outcome, "")
 	}
 	l.rec.record(d)
 }

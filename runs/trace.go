@@ -72,34 +72,39 @@ type waits struct {
 
 type wait struct {
 	since time.Time
-	span  *telemetry.Span
+	tool  string
+	span  *telemetry.Span // of a tool; of others it is made when they are over
 }
 
-func (w *waits) begin(id string, s *telemetry.Span) telemetry.Link {
+func (w *waits) begin(id, tool string, s *telemetry.Span) *telemetry.Span {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open == nil {
 		w.open = map[string]wait{}
 	}
-	w.open[id] = wait{time.Now(), s}
-	return s.Link()
+	w.open[id] = wait{time.Now(), tool, s}
+	return s
 }
 
-// resolved ends the wait for an answer.
-func (l *live) resolved(kind events.RequestKind, id, outcome string) {
+// resolved ends the wait for an answer. What policy decides, nobody was asked.
+func (l *live) resolved(kind events.RequestKind, id, outcome, by string) {
 	l.waits.mu.Lock()
 	w, ok := l.waits.open[id]
 	delete(l.waits.open, id)
 	l.waits.mu.Unlock()
-	if !ok {
-		return // policy has decided, and nobody was asked
+	if !ok || by == "policy" && outcome != events.OutcomeCanceled {
+		return
 	}
 	fault := ""
 	if kind == events.KindTool && outcome != events.OutcomeOK || outcome == events.OutcomeExpired {
 		fault = outcome
 	}
-	w.span.Set(telemetry.String(attrOutcome, outcome))
-	w.span.End(fault)
+	if kind == events.KindTool {
+		w.span.Set(telemetry.String(attrOutcome, outcome))
+		w.span.End(fault)
+	} else {
+		l.span.Was(w.since, telemetry.Asking, "ask "+string(kind), fault, telemetry.String(attrTool, w.tool), telemetry.String(attrOutcome, outcome))
+	}
 	if l.stats != nil {
 		l.stats.resolve(Resolution{kind, outcome}, time.Since(w.since))
 	}

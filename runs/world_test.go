@@ -14,6 +14,7 @@ import (
 	"innerd/events/journal"
 	"innerd/runs"
 	"innerd/runs/history"
+	"innerd/telemetry"
 	"innerd/toolbridge"
 )
 
@@ -30,6 +31,7 @@ type world struct {
 
 	bridge *toolbridge.Bridge // nil: a new one
 	mcp    string             // base of the second road
+	tracer *telemetry.Tracer
 }
 
 func newWorld(t *testing.T, change ...func(*world)) *world {
@@ -56,7 +58,7 @@ func (w *world) start() {
 	sim := simulate.New(&simulate.Options{StateDir: w.home})
 	w.m, err = runs.New(runs.Options{
 		Store: w.store, Bridge: bridge, MCPURL: w.mcp, Default: "simulate",
-		Backends: append([]backends.Backend{sim}, w.other...), Dir: w.t.TempDir(), Limits: w.lim, OpenServer: w.open,
+		Backends: append([]backends.Backend{sim}, w.other...), Dir: w.t.TempDir(), Limits: w.lim, OpenServer: w.open, Tracer: w.tracer,
 	})
 	if err != nil {
 		w.t.Fatal(err)

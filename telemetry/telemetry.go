@@ -7,6 +7,7 @@ package telemetry
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -94,8 +95,8 @@ func (t *Tracer) Start(at Link, kind Kind, name string, attrs ...Attr) *Span {
 	return nil
 }
 
-func begin(ctx context.Context, t trace.Tracer, kind Kind, name string, attrs []Attr) *Span {
-	ctx, span := t.Start(ctx, name, trace.WithSpanKind(kinds[kind]), trace.WithAttributes(attrs...))
+func begin(ctx context.Context, t trace.Tracer, kind Kind, name string, attrs []Attr, opts ...trace.SpanStartOption) *Span {
+	ctx, span := t.Start(ctx, name, append(opts, trace.WithSpanKind(kinds[kind]), trace.WithAttributes(attrs...))...)
 	return &Span{tracer: t, span: span, ctx: ctx, link: linkOf(ctx)}
 }
 
@@ -105,6 +106,13 @@ func (s *Span) Child(kind Kind, name string, attrs ...Attr) *Span {
 		return s
 	}
 	return begin(s.ctx, s.tracer, kind, name, attrs)
+}
+
+// Was makes a span below s of what began then and is over now.
+func (s *Span) Was(since time.Time, kind Kind, name, fault string, attrs ...Attr) {
+	if s != nil && s.span != nil {
+		begin(s.ctx, s.tracer, kind, name, attrs, trace.WithTimestamp(since)).End(fault)
+	}
 }
 
 // Link is where s stands.
