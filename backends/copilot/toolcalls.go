@@ -155,8 +155,6 @@ func firstLine(s string) string {
 	return line
 }
 
-func lastLine(s string) string { return s[strings.LastIndexByte(s, '\n')+1:] }
-
 // subagent tells of the beginning and the end of a sub-agent.
 func (t *translator) subagent(e *event) {
 	d := &e.Data
