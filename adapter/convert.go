@@ -120,7 +120,9 @@ func messageOf(m api.Message) history.Message {
 		m.Images, m.Files, m.Audio, m.Videos, m.ImageOutput, m.FileOutput, m.AudioOutput, m.VideoOutput,
 	} {
 		for _, a := range l {
-			out.Attachments = append(out.Attachments, partOf(a))
+			if p := partOf(a); p.Data != "" || p.Path != "" || p.URL != "" { // a file of no bytes is none
+				out.Attachments = append(out.Attachments, p)
+			}
 			// No agent here hears; but an assistant's text is compared with
 			// what the agent said, and stays as it is.
 			if a.Transcript != "" && m.Role != api.RoleAssistant {

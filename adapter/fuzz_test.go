@@ -24,6 +24,7 @@ func FuzzSpec(f *testing.F) {
 		`{"context_id":"c","messages":[{"role":"user","content":[{"text":"a"},"b"],"images":[{"url":"http://x/y.png","id":"1"},{"content":"AA==","mime_type":"image/png"},{"filepath":"/x"}],"files":[{"filename":"n","format":"pdf","content":"AA=="}],"audio":[{"url":"u","transcript":"t"}],"videos":[{}]}],"metadata":{"env":{"A":"b"},"credentials":{"api_key":"a-secret-key-of-a-run","base_url":"http://m"}}}`,
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"n","arguments":"{"}}],"reasoning_content":"r"},{"role":"tool","tool_call_id":"1","content":null,"tool_call_error":true}],"metadata":{"query":"q","context":"c"}}`,
 		`{"messages":[{"role":"user","content":"x","image_output":[{"url":"a"}],"citations":{"items":[1]}}],"metadata":{"native_tool_schemas":[{"name":"a","parameters":{}},{"name":"a"}],"response_format":{"type":"object"},"timeout_s":1e300,"events":["all",7]}}`,
+		`{"messages":[{"role":"user","content":"x","files":[{"content":" "},{"content":"data:image/png;base64,"}],"images":[{"url":"data:,"}]}]}`,
 		`{"messages":null,"metadata":null}`, `{}`, `[`, `{"metadata":{"cwd":"../x","add_dirs":["a"]}}`,
 	} {
 		f.Add([]byte(s))
