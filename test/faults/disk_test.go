@@ -15,6 +15,9 @@ import (
 	"innerd/test/server"
 )
 
+// endsOnly has a POST's reader get little of a flood.
+var endsOnly = map[string]any{"events": []string{"session.task_id", "session.status", "session.error", "session.end"}}
+
 // poll is the pause of what looks again and again.
 func poll() { time.Sleep(2 * time.Millisecond) }
 
@@ -43,46 +46,61 @@ func TestDiskIsFullForAWhile(t *testing.T) {
 	if !inside(t) {
 		return
 	}
-	for name, start := range map[string]func(r *rig) map[string]any{
-		"simulate": func(*rig) map[string]any {
-			return simulate(`[{"flood":{"deltas":9000,"per_second":3000,"bytes":200}},{"text":"over"}]`, nil)
-		},
-		"Claude Code": func(r *rig) map[string]any {
-			r.claude(modelstub.Say(modelstub.Flood(3000, 200).Every(time.Millisecond)))
-			return body("claude-code", "Talk.", nil)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			began := time.Now()
-			r, d := onDisk(t, "24m")
-			b := start(r)
-			r.start()
-			p := r.Post(t, b)
-			task := p.TaskID()
-			l := ledger.New()
-			first, second := r.attached(l, "attached", task, 0), r.returning(l, "returning", task)
-			server.Until[events.MessageDelta](p, 20)
-			free := d.fill()
-			server.Eventually(t, "the run says that the disk is full", storageStatus(p))
-			if status, answer := r.Call(http.MethodGet, "/health", nil); status != http.StatusOK {
-				t.Errorf("health: %d %s", status, answer)
+	t.Run("simulate", func(t *testing.T) {
+		r, d := onDisk(t, "16m")
+		r.start()
+		p := r.Post(t, simulate(`[{"call":{"tool":"t"}},{"flood":{"deltas":3000,"bytes":200}},{"call":{"tool":"t"}},{"text":"over"}]`, nil))
+		step := func(n int) func() {
+			return func() {
+				r.Result(server.Until[events.ToolRequest](p, n).ToolCallID, map[string]any{"result": "go on"})
 			}
-			seen := len(p.Events())
-			time.Sleep(200 * time.Millisecond) // the fault takes its time: the agent goes on
-			free()
-			p.Completed()
-			first.Whole()
-			first.clean()
-			second.clean()
-			taped(l, "the POST", p).Whole()
-			r.late(l, "late", task)
-			if n := len(p.Events()); n <= seen {
-				t.Errorf("%d events while the disk was full, %d in all", seen, n)
-			}
-			checkSums(t, p)
-			result(t, "disk full for a while ("+name+")", r.compare(l, task), time.Since(began))
+		}
+		first := server.Until[events.ToolRequest](p, 1)
+		fullForAWhile(t, r, d, p, "simulate", func() { r.Result(first.ToolCallID, map[string]any{"result": "go on"}) }, step(2))
+	})
+	t.Run("claude", func(t *testing.T) {
+		r, d := onDisk(t, "16m")
+		begin, finish := modelstub.NewGate(), modelstub.NewGate()
+		t.Cleanup(begin.Release)
+		t.Cleanup(finish.Release)
+		r.claude(modelstub.Say(modelstub.Text("It begins here. ").Hold(begin).Add(strings.Repeat("And goes on. ", 2000)).Hold(finish).Add("Over.")))
+		r.start()
+		p := r.Post(t, body("claude-code", "Talk.", nil))
+		server.Until[events.MessageDelta](p, 1)
+		fullForAWhile(t, r, d, p, "Claude Code", begin.Release, func() {
+			server.Until[events.MessageDelta](p, 1000)
+			finish.Release()
 		})
+	})
+}
+
+// fullForAWhile fills the disk under a run, has it go on, frees the disk and
+// has the run end.
+func fullForAWhile(t *testing.T, r *rig, d *disk, p *server.Tape, agent string, begin, finish func()) {
+	began := time.Now()
+	task := p.TaskID()
+	l := ledger.New()
+	first, second := r.attached(l, "attached", task, 0), r.returning(l, "returning", task)
+	free := d.fill() // the fault
+	begin()
+	server.Eventually(t, "the run says that the disk is full", storageStatus(p))
+	if status, answer := r.Call(http.MethodGet, "/health", nil); status != http.StatusOK {
+		t.Errorf("health: %d %s", status, answer)
 	}
+	seen := len(p.Events())
+	free()
+	finish()
+	p.Completed()
+	first.Whole()
+	first.clean()
+	second.clean()
+	taped(l, "the POST", p).Whole()
+	r.late(l, "late", task)
+	if n := len(p.Events()); n < seen+1000 {
+		t.Errorf("%d events while the disk was full, %d in all", seen, n)
+	}
+	checkSums(t, p)
+	result(t, "disk full for a while ("+agent+")", r.compare(l, task), time.Since(began))
 }
 
 // checkSums fails the test where a message is not the sum of its deltas: what
@@ -113,17 +131,18 @@ func TestDiskStaysFull(t *testing.T) {
 		return
 	}
 	began := time.Now()
-	r, d := onDisk(t, "24m")
+	r, d := onDisk(t, "16m")
 	r.start()
 	old := r.Post(t, simulate(`[{"flood":{"deltas":2000,"bytes":500}}]`, nil)).Completed().TaskID()
-	p := r.Post(t, simulate(`[{"reasoning":"a thought"},{"flood":{"deltas":400000,"bytes":200}}]`, nil))
+	// A message that is open then closes with all of it, so it must fit into what is kept for that.
+	p := r.Post(t, simulate(`[{"reasoning":"a thought"},{"repeat":1000,"steps":[{"flood":{"deltas":1000,"bytes":200}}]}]`, endsOnly))
 	waits := r.Post(t, simulate(`[{"text":"a"},{"call":{"tool":"t"}}]`, nil))
 	server.Until[events.ToolRequest](waits, 1)
 	task := p.TaskID()
 	l, l2 := ledger.New(), ledger.New()
 	first, second := r.attached(l, "attached", task, 0), r.returning(l, "returning", task)
 	waiting := r.returning(l2, "returning", waits.TaskID())
-	server.Until[events.MessageDelta](p, 20)
+	first.reaches(30)
 	free := d.hog()
 	p.Whole()
 	if f, end := p.Failure(), p.End(); f == nil || f.ErrorType != events.ErrStorage || end.State != events.Failed {
@@ -135,7 +154,6 @@ func TestDiskStaysFull(t *testing.T) {
 	if status, _ := r.Call(http.MethodGet, "/tasks/"+old, nil); status != http.StatusNotFound {
 		t.Errorf("the run that had ended is there (%d), and the disk is full", status)
 	}
-	taped(l, "the POST", p).Whole()
 	r.killed()
 	r.endedBy(t, waits.TaskID(), events.ErrAdapterRestarted)
 	waiting.clean()

@@ -90,9 +90,10 @@ func (d *disk) fill() (free func()) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	piece := make([]byte, 4<<10)
-	for full := 0; full < 10; {
-		if _, err := f.Write(piece); err != nil {
+	for full, size := 0, 1<<20; full < 10; {
+		if _, err := f.Write(make([]byte, size)); err != nil && size > 4<<10 {
+			size /= 2
+		} else if err != nil {
 			full++
 			poll()
 		}

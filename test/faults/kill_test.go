@@ -100,7 +100,7 @@ func killInClaude(t *testing.T, r *rig, sc *modelstub.Scenario, round int) ledge
 	file := growing(r, round)
 	sc.Add(
 		modelstub.Say(modelstub.Thinking("A loop, then."), modelstub.Text("I start it."), modelstub.Tool("Bash", map[string]any{"command": file.command, "description": "A loop", "run_in_background": true})),
-		modelstub.Say(modelstub.Flood(20_000, 40).Every(time.Millisecond)),
+		modelstub.Say(modelstub.Flood(1_000_000, 40).Every(time.Millisecond)),
 	)
 	post := r.Post(t, body("claude-code", "Go on.", map[string]any{"timeout_s": 300}))
 	server.Until[events.ToolCall](post, 1)

@@ -100,9 +100,6 @@ func TestOutOfDescriptors(t *testing.T) {
 			t.Errorf("%d were answered %q", counts[answer], answer)
 		}
 	}
-	if counts["200 completed"] == 0 {
-		t.Error("nobody was served after the limit was gone")
-	}
 	after := r.Post(t, simulate(`[{"text":"as before"}]`, nil)).Completed()
 	r.late(l, "late", task)
 	res := r.compare(l, task)
