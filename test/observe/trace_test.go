@@ -14,6 +14,11 @@ import (
 	"sync"
 	"testing"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
 	"innerd/adapter/api"
 	"innerd/events"
 	"innerd/host"
@@ -136,6 +141,32 @@ func TestTracesOverA2A(t *testing.T) {
 	}
 	if c.service != "mine" {
 		t.Error("of", c.service)
+	}
+}
+
+// TestTracesOverGRPC: and in the metadata of a call over gRPC.
+func TestTracesOverGRPC(t *testing.T) {
+	c := newCollector(t)
+	s := traced(t, c, func(s *server.Server) { s.Args = append(s.Args, "--grpc-listen", "127.0.0.1:0") })
+	_, rest, _ := strings.Cut(s.Log(), `"A2A over gRPC","address":"`)
+	address, _, _ := strings.Cut(rest, `"`)
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // the server ends
+	ctx, cancel := context.WithTimeout(t.Context(), server.Soon)
+	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+s.Key(), "a2a-version", "1.0", "traceparent", place(traceID))
+	_, err = a2apb.NewA2AServiceClient(conn).SendMessage(ctx, &a2apb.SendMessageRequest{Tenant: "simulate", Message: &a2apb.Message{
+		MessageId: "m1", Role: a2apb.Role_ROLE_USER, Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "hello"}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	if run := c.of(traceID)["invoke_agent simulate"]; run == nil || hex.EncodeToString(run.ParentSpanId) != hostID {
+		t.Errorf("no run below the caller's span: %v", names(c.of(traceID)))
 	}
 }
 
