@@ -11,7 +11,7 @@ import (
 // All are all cases, in an order that tells first what is simplest.
 func All() []Case {
 	return slices.Concat(
-		Cases(), moreTextCases(), workCases(), moreCallCases(), toolSetCases(), moreAskCases(), settingCases(), inputCases(),
+		Cases(), moreTextCases(), faultCases(), workCases(), moreCallCases(), toolSetCases(), moreAskCases(), settingCases(), inputCases(),
 		usageCases(), steerCases(), moreMemoryCases(), compactCases(), moreErrorCases(), safetyCases(),
 	)
 }

@@ -130,6 +130,12 @@ func failureCases() []Case {
 			Prompt: "Fail once.", Steps: []Step{{Error: &Error{Type: events.ErrOverloaded, Message: "come back later"}}},
 			Want: Want{Error: events.ErrOverloaded, Unsaid: true},
 		}, again()}},
+	}
+}
+
+// faultCases need a host that is the suite's own: over HTTP nobody can make one fail.
+func faultCases() []Case {
+	return []Case{
 		{Name: "fault-of-innerd", Why: "a fault of innerd's own ends one run, and neither its conversation nor the server", Needs: tools(), Turns: []Turn{{
 			Prompt: "Call it.", Steps: []Step{{Call: &Call{Tool: "lookup"}}, {Text: "Nobody hears this."}},
 			Host: Host{Panics: true}, Want: Want{Error: events.ErrInternal},

@@ -117,6 +117,10 @@ func moreMutants(t *testing.T) []mutantTest {
 			h.Emit(e)
 		}), "is not the sum of its deltas"},
 		{"reasoning is not taken back", "retry-discards-reasoning", emits(without(events.TypeDiscarded)), "while"},
+		{"a fault that nobody hears of", "fault-of-innerd", mutant{run: func(ctx context.Context, in backends.Input, h backends.Host, c backends.Conversation) (backends.Outcome, error) {
+			defer func() { _ = recover() }()
+			return c.Run(ctx, in, h)
+		}}, `want "internal"`},
 		{"tools pile up", "tools-changed", told(pile()), "was offered the host's alpha"},
 		{"another name", "clashing-name", asks(func(r *events.Request) { r.Tool = "host_" + r.Tool }, nil), "did not return"},
 		{"nobody is asked", "permission-every-native-tool", mutant{host: func(h backends.Host) backends.Host { return deafHost{h} }}, "no permission was asked for"},
