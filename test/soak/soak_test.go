@@ -136,7 +136,6 @@ func (s *soak) longTurn() {
 // no more than before, or the test fails.
 func (s *soak) rest(t *testing.T, before *sample) (last sample) {
 	t.Helper()
-	s.c.http.CloseIdleConnections()
 	end, still := time.Now().Add(2*time.Minute), 0
 	for still < 3 {
 		if time.Now().After(end) {
@@ -144,6 +143,7 @@ func (s *soak) rest(t *testing.T, before *sample) (last sample) {
 			break
 		}
 		pause(s.ctx, time.Second)
+		s.c.http.CloseIdleConnections() // they are ours, not the server's
 		now, err := s.c.sample(s.ctx, s.server.Pid())
 		if err != nil {
 			t.Fatal(err)
