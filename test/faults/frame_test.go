@@ -102,29 +102,28 @@ var elsewhere = map[string]place{
 // cut is a connection that breaks at a place.
 func cut(at place, reset bool) fault {
 	return func(host io.Writer, srv io.Reader) (bool, bool) {
-		rest, where := pass(host, srv, at)
+		said, passed, where := pass(host, srv, at)
 		if where < 0 {
 			return false, false
 		}
-		_, _ = host.Write(rest[:where])
+		_, _ = host.Write(said[passed:where])
 		return true, reset
 	}
 }
 
-// pass passes on what the server says up to a place, and gives what it holds
-// back with the place in it; -1 where the server's end came first.
-func pass(host io.Writer, srv io.Reader, at place) (rest []byte, where int) {
-	var said []byte
-	passed := 0
+// pass passes on what the server says up to a place. It gives all that was
+// said, how much of it was passed on, and the place in it; -1 where the
+// server's end came first.
+func pass(host io.Writer, srv io.Reader, at place) (said []byte, passed, where int) {
 	buf := make([]byte, 32<<10)
 	for {
 		i, before, found := at(said)
 		if found {
-			return said[passed:], i - passed
+			return said, passed, max(i, passed)
 		}
 		if before > passed {
 			if _, err := host.Write(said[passed:before]); err != nil {
-				return nil, -1
+				return nil, 0, -1
 			}
 			passed = before
 		}
@@ -132,7 +131,7 @@ func pass(host io.Writer, srv io.Reader, at place) (rest []byte, where int) {
 		said = append(said, buf[:n]...)
 		if err != nil {
 			_, _ = host.Write(said[passed:])
-			return nil, -1
+			return nil, 0, -1
 		}
 	}
 }

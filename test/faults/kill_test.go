@@ -30,7 +30,7 @@ func TestServerIsKilledUnderLoad(t *testing.T) {
 	result(t, fmt.Sprintf("server killed %d times, %d events/s, 16 readers (simulate); ready again within %d ms", pick(5, 50), floodRate(), slowest.Milliseconds()), all, time.Since(began))
 }
 
-func floodRate() int { return pick(20_000, 100_000) }
+func floodRate() int { return pick(5_000, 100_000) }
 
 func killInFlood(t *testing.T, r *rig, round int) (ledger.Result, time.Duration) {
 	steps := fmt.Sprintf(`[{"reasoning":"now"},{"tool":{"name":"shell","input":{}}},{"sleep_ms":200},{"flood":{"deltas":10000000,"per_second":%d}}]`, floodRate())

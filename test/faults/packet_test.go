@@ -38,11 +38,11 @@ func TestNetworkThatDelaysAndHalves(t *testing.T) {
 		body    func(*rig) map[string]any
 	}{
 		"simulate": {"simulate", func(*rig) map[string]any {
-			return simulate(`[{"reasoning":"some thought"},{"flood":{"deltas":6000,"bytes":60}},{"text":"over"}]`, nil)
+			return simulate(`[{"reasoning":"some thought"},{"flood":{"deltas":6000,"bytes":60}},{"text":"over"}]`, endsOnly)
 		}},
 		"claude": {"Claude Code", func(r *rig) map[string]any {
 			r.claude(modelstub.Say(modelstub.Thinking("So much to say."), modelstub.Flood(1500, 40)))
-			return body("claude-code", "Talk.", nil)
+			return body("claude-code", "Talk.", endsOnly)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,16 +71,16 @@ func TestNetworkThatDelaysAndHalves(t *testing.T) {
 func twice(nth int, from, to func(said []byte, start, end int) int) fault {
 	return func(host io.Writer, srv io.Reader) (bool, bool) {
 		a, b := 0, 0
-		rest, where := pass(host, srv, untilFrame(nth, func(said []byte, start, end int) int {
+		said, passed, where := pass(host, srv, untilFrame(nth, func(said []byte, start, end int) int {
 			a, b = from(said, start, end), to(said, start, end)
 			return b
 		}))
 		if where < 0 {
 			return false, false
 		}
-		_, _ = host.Write(rest[:where])
-		_, _ = host.Write(rest[where-(b-a) : where])
-		_, _ = host.Write(rest[where:])
+		_, _ = host.Write(said[passed:where])
+		_, _ = host.Write(said[a:b])
+		_, _ = host.Write(said[where:])
 		_, _ = io.Copy(host, srv)
 		return true, false
 	}
