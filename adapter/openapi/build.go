@@ -295,46 +295,7 @@ func (s *schemas) faulty(faults []Fault) map[string]any {
 		return map[string]any{"$ref": "#/components/responses/" + faults[0].Response}
 	}
 	s.of(api.Error{})
-	var when, bodies []string
-	var types []any
-	anyType, plain := false, false
-	for _, f := range faults {
-		line := f.When
-		if f.Text {
-			plain = true
-			when = append(when, line)
-			continue
-		}
-		switch f.Type {
-		case "":
-			anyType = true
-		case "-":
-		default:
-			line = f.Type + ": " + line
-			if !slices.Contains(types, any(f.Type)) && f.Body == "" {
-				types = append(types, f.Type)
-			}
-		}
-		if !slices.Contains(when, line) {
-			when = append(when, line)
-		}
-		if f.Body != "" && !slices.Contains(bodies, f.Body) {
-			bodies = append(bodies, f.Body)
-		}
-	}
-	var shapes []any
-	switch {
-	case anyType:
-		shapes = append(shapes, ref("Error"))
-	case len(types) > 0:
-		shapes = append(shapes, map[string]any{"allOf": []any{
-			ref("Error"),
-			map[string]any{"properties": map[string]any{"error_type": map[string]any{"enum": types}}},
-		}})
-	}
-	for _, b := range bodies {
-		shapes = append(shapes, ref(b))
-	}
+	when, shapes, plain := meaning(faults)
 	schema := shapes[0]
 	if len(shapes) > 1 {
 		schema = map[string]any{"anyOf": shapes}
@@ -353,6 +314,46 @@ func (s *schemas) faulty(faults []Fault) map[string]any {
 		}
 	}
 	return out
+}
+
+// meaning is when faults of one status happen, the schemas of their bodies,
+// and whether one is a text.
+func meaning(faults []Fault) (when []string, shapes []any, plain bool) {
+	var types, bodies []any
+	anyType := false
+	for _, f := range faults {
+		line := f.When
+		switch {
+		case f.Text:
+			plain = true
+		case f.Type == "":
+			anyType = true
+		case f.Type != "-":
+			line = f.Type + ": " + line
+			if f.Body == "" && !slices.Contains(types, any(f.Type)) {
+				types = append(types, f.Type)
+			}
+		}
+		if !slices.Contains(when, line) {
+			when = append(when, line)
+		}
+		if f.Body != "" && !slices.Contains(bodies, any(f.Body)) {
+			bodies = append(bodies, f.Body)
+		}
+	}
+	switch {
+	case anyType:
+		shapes = append(shapes, ref("Error"))
+	case len(types) > 0:
+		shapes = append(shapes, map[string]any{"allOf": []any{
+			ref("Error"),
+			map[string]any{"properties": map[string]any{"error_type": map[string]any{"enum": types}}},
+		}})
+	}
+	for _, b := range bodies {
+		shapes = append(shapes, ref(b.(string)))
+	}
+	return when, shapes, plain
 }
 
 func jsonOf(schema any, examples map[string]any) map[string]any {
