@@ -32,15 +32,11 @@ func TestRealAgentIsKilledAndStopped(t *testing.T) {
 			stub := modelstub.New()
 			t.Cleanup(stub.Close)
 			r.Env = append(r.Env, v.path(t))
-			r.Args = append(r.Args, "--stall-timeout", "30s")
 			a := r.start().actor(t, &v, stub)
 			var all ledger.Result
 			a.fine(t, "hello")
 			all.Add(a.signaled(t, syscall.SIGKILL, events.ErrBackendCrashed, false))
 			all.Add(a.signaled(t, syscall.SIGSTOP, events.ErrCanceled, true))
-			if long() {
-				all.Add(a.signaled(t, syscall.SIGSTOP, events.ErrStalled, false))
-			}
 			result(t, "agent killed and stopped in a command ("+v.backend+")", all, time.Since(began))
 		})
 	}

@@ -177,7 +177,7 @@ func (r *rig) withVendors() *rig {
 func (a *actor) next(r modelstub.Request) modelstub.Turn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.Prompt() != a.run {
+	if !strings.Contains(r.Prompt(), a.run) { // what was said before may stand in front of it
 		return modelstub.Say(modelstub.Text("(of another run)")) // on its way when that was ended
 	}
 	var blocks []modelstub.Block

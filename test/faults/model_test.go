@@ -28,6 +28,7 @@ type modelFault struct {
 	want   string // error type; "": a success that says all of text
 	text   string
 	retry  string // a retry for this error type is told
+	final  string // the backend that does not try again, and fails with it
 }
 
 const slowText = "one two three four five six seven eight nine ten"
@@ -50,7 +51,7 @@ func modelFaults() []modelFault {
 			turns: []modelstub.Turn{modelstub.RateLimited(time.Second), well("after the limit")},
 		},
 		{
-			name: "529", text: "after the load", retry: events.ErrOverloaded,
+			name: "529", text: "after the load", retry: events.ErrOverloaded, final: codexCLI.backend,
 			sim:   `{"retry":{"text":"after the load","error_type":"overloaded","wait_ms":500}}`,
 			turns: []modelstub.Turn{modelstub.Overloaded(), well("after the load")},
 		},
@@ -111,6 +112,9 @@ func (f modelFault) hit(t *testing.T, a *actor) ledger.Result {
 			sim = cmp.Or(f.sim, fmt.Sprintf(`{"text":%q}`, f.text))
 		}
 		acts = append(acts, answers(turn, sim))
+	}
+	if f.final == a.v.backend {
+		f.want = f.retry
 	}
 	before, streams := a.asked(), 0
 	if a.sc != nil {
