@@ -80,7 +80,7 @@ func TestReaderMayStandStillWhileItRunsATool(t *testing.T) {
 
 // A reader that takes little, but steadily, is not cut.
 func TestSlowReaderIsNotCut(t *testing.T) {
-	const limit = time.Second // a busy machine may not run the reader for a good part of it
+	const limit = 3 * time.Second // a busy machine may not run the reader for a good part of a second
 	s := serve(t, func(o *adapter.Options) { o.WriteProgress = limit })
 	conn := rawStream(t, s, "HTTP/1.1", "/message:stream", "Connection: close\r\n")
 	run := <-s.fake.started
