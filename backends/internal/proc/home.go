@@ -1,10 +1,12 @@
 package proc
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Agents may run as another user than this process. What it makes for them is
@@ -13,10 +15,18 @@ import (
 // MkdirAll makes a directory that agents may write to, and its parents that
 // are not there.
 func (s *Supervisor) MkdirAll(path string) error {
+	if s.group == 0 {
+		return os.MkdirAll(path, 0o700)
+	}
+	root, rest, err := s.enter(path)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // nothing is written to it
 	var made []string
-	for p := filepath.Clean(path); ; p = filepath.Dir(p) {
-		_, err := os.Lstat(p)
-		if err == nil || p == filepath.Dir(p) {
+	for p := rest; p != "."; p = filepath.Dir(p) {
+		_, err := root.Lstat(p)
+		if err == nil {
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -24,11 +34,11 @@ func (s *Supervisor) MkdirAll(path string) error {
 		}
 		made = append(made, p)
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil || s.group == 0 {
+	if err := root.MkdirAll(rest, 0o700); err != nil {
 		return err
 	}
 	for _, p := range made {
-		dir, err := os.OpenFile(p, os.O_RDONLY|onlyDir, 0)
+		dir, err := root.OpenFile(p, os.O_RDONLY|onlyDir, 0)
 		if err != nil {
 			return err
 		}
@@ -41,16 +51,50 @@ func (s *Supervisor) MkdirAll(path string) error {
 
 // WriteFile makes a file that agents may read, whole or not at all.
 func (s *Supervisor) WriteFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
+	root, rest, err := s.enter(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // gone after the rename
+	defer root.Close() //nolint:errcheck // nothing is written to it
+	name := filepath.Join(rest, filepath.Base(path))
+	part := filepath.Join(rest, "."+filepath.Base(path)+"."+rand.Text())
+	tmp, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer root.Remove(part) //nolint:errcheck // gone after the rename
 	_, err = tmp.Write(data)
 	if err = errors.Join(err, s.share(tmp, 0o640), tmp.Close()); err != nil {
 		return err
 	}
-	return os.Rename(tmp.Name(), path)
+	return root.Rename(part, name)
+}
+
+// enter opens the first directory on the way to path that agents may write to,
+// and gives the rest of the way: there they could put a link that leads to what
+// is ours, and none is followed out of it. Without one it is the last directory
+// that is there.
+func (s *Supervisor) enter(path string) (*os.Root, string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, "", err
+	}
+	top := filepath.VolumeName(path) + string(filepath.Separator)
+	rest := strings.TrimPrefix(path, top)
+	for rest != "" {
+		first, after, _ := strings.Cut(rest, string(filepath.Separator))
+		next := filepath.Join(top, first)
+		info, err := os.Stat(next)
+		if err != nil || !info.IsDir() {
+			break
+		}
+		top, rest = next, after
+		if s.group != 0 && s.theirs(info) {
+			break
+		}
+	}
+	root, err := os.OpenRoot(top)
+	return root, filepath.Clean(rest), err
 }
 
 // share gives a file of ours to the group of the agents; without one it stays

@@ -44,6 +44,34 @@ func TestHome(t *testing.T) {
 	}
 }
 
+// A link that agents put into their home leads nothing of ours out of it.
+func TestHomeLinks(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may give to any group")
+	}
+	s := proc.New(proc.Options{Group: 65534})
+	base := t.TempDir()
+	home, ours := filepath.Join(base, "home"), filepath.Join(base, "ours")
+	if err := s.MkdirAll(home); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(ours, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(ours, filepath.Join(home, "kept")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MkdirAll(filepath.Join(home, "kept", "c")); err == nil {
+		t.Error("a directory was made behind a link")
+	}
+	if err := s.WriteFile(filepath.Join(home, "kept", "f"), []byte("x")); err == nil {
+		t.Error("a file was written behind a link")
+	}
+	if entries, _ := os.ReadDir(ours); len(entries) > 0 {
+		t.Errorf("written: %v", entries)
+	}
+}
+
 func TestSecretsCanBeOpenedAgain(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may start processes of another user")

@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -18,4 +19,11 @@ func signalGroup(p *os.Process, sig syscall.Signal) error {
 		_ = syscall.Kill(-p.Pid, syscall.SIGCONT)
 	}
 	return err
+}
+
+// theirs reports whether agents may put something into a directory: it is
+// their group's, or another user's.
+func (s *Supervisor) theirs(dir fs.FileInfo) bool {
+	st, ok := dir.Sys().(*syscall.Stat_t)
+	return ok && (int(st.Gid) == s.group && dir.Mode()&0o020 != 0 || st.Uid != 0 && int(st.Uid) != os.Geteuid())
 }

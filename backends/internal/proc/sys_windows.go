@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -12,6 +13,8 @@ func attributes(*User) *syscall.SysProcAttr {
 
 // onlyDir says nothing here: agents run as this user.
 const onlyDir = 0
+
+func (s *Supervisor) theirs(fs.FileInfo) bool { return false }
 
 // signalGroup ends p: there is no signal but the one that kills.
 func signalGroup(p *os.Process, _ syscall.Signal) error { return p.Kill() }

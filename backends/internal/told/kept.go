@@ -76,7 +76,15 @@ func (k Kept) ForgetOld(before time.Time, known func(conversation string) bool) 
 // in works below the home alone: agents may write there, and could put a link
 // to something of ours in a folder's place.
 func (k Kept) in(do func(*os.Root) error) error {
-	home, err := os.OpenRoot(k.Home)
+	all, err := os.OpenRoot(filepath.Dir(k.Home)) // the home itself could be a link too
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer all.Close() //nolint:errcheck // nothing is written to it
+	home, err := all.OpenRoot(filepath.Base(k.Home))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
