@@ -245,7 +245,8 @@ func (c *conversation) launch(ctx context.Context, l launch, tools []backends.To
 	c.trace(env)
 	p = newProcess(l, newToolset(tools), &c.cfg, c.b)
 	saved := make(chan error, 1)
-	go func() { saved <- c.save() }() // ends with the disk's work, which is waited for below
+	// It ends with the disk's work, which is waited for below.
+	backends.NewAside(c.b.log, func(err error) { saved <- err }).Go(func() { saved <- c.save() })
 	err = p.start(ctx, c.b.o.Children, proc.Command{
 		Name: binaryName, Path: c.path, Args: l.args(c.session, there, c.forkOf, c.cfg.AddDirs), Dir: c.cfg.Dir,
 		Env: c.b.o.Children.Environ(env), Conversation: c.cfg.ID, Secrets: secrets, Grace: c.cfg.Grace,

@@ -129,7 +129,12 @@ func (p *process) wait(ctx context.Context, id string, ch chan controlResponse) 
 	case r := <-ch:
 		return r, nil
 	case <-p.child.Done():
-		return controlResponse{}, errEnded
+		select {
+		case r := <-ch: // it came before
+			return r, nil
+		default:
+			return controlResponse{}, errEnded
+		}
 	case <-ctx.Done():
 		p.mu.Lock()
 		delete(p.waiting, id)
