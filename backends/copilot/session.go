@@ -65,7 +65,11 @@ func (c *conversation) open(ctx context.Context, p *process, params *sessionPara
 	p.add(c.session, c)
 	var late func(json.RawMessage)
 	if id := c.session; c.applied == "" {
-		late = func(json.RawMessage) { p.tell("session.detach", sessionOnly{id}) } // nobody has it
+		late = func(json.RawMessage) {
+			if p.conversation(id) == nil { // nobody has it, or opens it again
+				p.tell("session.detach", sessionOnly{id})
+			}
+		}
 	}
 	err := p.callLate(ctx, callLimit, method, params, nil, late)
 	c.mu.Lock()
