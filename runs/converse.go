@@ -63,7 +63,9 @@ func (m *Manager) runAgent(l *live, agent backends.Conversation, in backends.Inp
 	out := make(chan backends.Outcome, 1)
 	err := m.bounded(l.ctx, l.conv, func() error {
 		o, err := agent.Run(l.ctx, in, runHost{l})
-		if s, ok := agent.(backends.Sweeper); ok && l.rec.worked() {
+		// What was to be waited for may go on where its agent does not know of it.
+		leave := err == nil && l.spec.Settings.Background == backends.BackgroundWait
+		if s, ok := agent.(backends.Sweeper); ok && !leave && l.rec.worked() {
 			s.Sweep(l.ctx)
 		}
 		out <- o
