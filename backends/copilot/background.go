@@ -85,10 +85,11 @@ func (c *conversation) tasks(p *process, attachment string) ([]task, error) {
 
 func (c *conversation) cancelTask(p *process, x task) {
 	_ = p.call(context.Background(), taskLimit, "session.tasks.cancel", taskParams{c.session, x.ID}, nil)
-	if x.LogPath == "" {
+	// Detached commands leave three files in the system's folder for such. No
+	// others are removed: what commands run as may say so in copilot's place.
+	if !strings.HasPrefix(filepath.Base(x.LogPath), "copilot-detached-") || strings.ContainsAny(x.LogPath, `*?[\`) {
 		return
 	}
-	// Detached commands leave three files in the system's folder for such.
 	files, _ := filepath.Glob(strings.TrimSuffix(x.LogPath, ".log") + ".*")
 	for _, f := range files {
 		_ = os.Remove(f)
