@@ -84,6 +84,20 @@ func (c *collector) texts() (out []string) {
 	return out
 }
 
+// from is the service that the spans are of.
+func (c *collector) from() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.service
+}
+
+// heads are the headers of all that came.
+func (c *collector) heads() []http.Header {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.headers)
+}
+
 func (c *collector) sent(name, value string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

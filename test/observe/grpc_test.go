@@ -49,6 +49,6 @@ func TestACollectorOverGRPC(t *testing.T) {
 	s.Post(t, simulated("", `[{"text":"done"}]`, nil)).Completed()
 	s.Stop()
 	if c.of(traceID)["invoke_agent simulate"] == nil || !c.sent("Authorization", "Bearer "+secret) {
-		t.Errorf("%v with %v", names(c.of(traceID)), c.headers)
+		t.Errorf("%v with %v", names(c.of(traceID)), c.heads())
 	}
 }

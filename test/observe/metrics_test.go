@@ -188,6 +188,7 @@ func TestNobodyMakesSeries(t *testing.T) {
 	}
 	hostile(0)
 	awaits(t, s, 1, "innerd_runs_ended_total", "backend", "simulate")
+	awaits(t, s, 1, "innerd_http_requests_total", "method", "POST", "route", "/message:stream", "code", "200")
 	before := count(t, s)
 	const rounds = 20
 	for i := range rounds {
@@ -291,7 +292,12 @@ func TestDebugStreamsShowsARun(t *testing.T) {
 	queued := s.Post(t, simulated("other", `[{"call":{"tool":"lookup","arguments":{}}}]`, bridged))
 	server.Until[events.ToolRequest](queued, 1)
 	var got api.Streams
-	s.Do(http.MethodGet, "/debug/streams", nil, &got)
+	// A reader has what came before when its stream looks for more.
+	server.Eventually(t, "nobody is behind", func() bool {
+		got = api.Streams{}
+		s.Do(http.MethodGet, "/debug/streams", nil, &got)
+		return got.Runs[p.TaskID()].Lag == 0 && got.ActiveStreams[p.TaskID()].Lag == 0
+	})
 	r := got.Runs[p.TaskID()]
 	if r.State != "waiting" || r.Backend != "simulate" || r.ConversationID == "" || r.Readers != 1 || r.Pending != 1 || r.LastEventID < 4 || r.Lag != 0 {
 		t.Errorf("%+v", r)
@@ -328,6 +334,7 @@ func TestTheLogNamesRuns(t *testing.T) {
 	p.Completed()
 	s.Post(t, simulated("", `[{"text":"canary"},{"error":{"error_type":"overloaded","message":"canary"}}]`, nil)).Whole()
 	server.Until[events.ToolRequest](s.Post(t, simulated("", working, bridged)), 1)
+	server.Eventually(t, "both ends are in the log", func() bool { return strings.Count(s.Log(), `"msg":"run ended"`) == 2 })
 	s.Kill()
 	s.Start()
 	s.Stop()

@@ -95,8 +95,8 @@ func TestOneTraceFromTheHostToItsToolAndBack(t *testing.T) {
 	if bridged := spans["execute_tool lookup"]; bridged != nil && told != "00-"+traceID+"-"+hex.EncodeToString(bridged.SpanId)+"-01" {
 		t.Errorf("the tool was told %q, its call is %x", told, bridged.SpanId)
 	}
-	if c.service != "innerd" || !c.sent("Authorization", "Bearer "+secret) {
-		t.Error("of", c.service, "with", c.headers)
+	if c.from() != "innerd" || !c.sent("Authorization", "Bearer "+secret) {
+		t.Error("of", c.from(), "with", c.heads())
 	}
 	for _, text := range append(c.texts(), s.Log()) {
 		if strings.Contains(text, "canary") || strings.Contains(text, secret) {
@@ -139,8 +139,8 @@ func TestTracesOverA2A(t *testing.T) {
 	if run := c.of(traceID)["invoke_agent simulate"]; run == nil || hex.EncodeToString(run.ParentSpanId) != hostID {
 		t.Errorf("no run below the caller's span: %v", names(c.of(traceID)))
 	}
-	if c.service != "mine" {
-		t.Error("of", c.service)
+	if c.from() != "mine" {
+		t.Error("of", c.from())
 	}
 }
 
