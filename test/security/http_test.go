@@ -86,7 +86,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	limited := 0
-	for range 8 {
+	for i := 0; i < 100 && limited == 0; i++ { // a busy machine may take a second for some
 		if a := call(t, s, s.Key(), http.MethodGet, "/tasks", nil); a.status == http.StatusTooManyRequests && a.header.Get("Retry-After") != "" {
 			limited++
 		}
@@ -223,7 +223,11 @@ func TestNothingIsInjected(t *testing.T) {
 	b["context_id"] = evil
 	s.Post(t, b).Whole()
 	// What a frame is begins a line of its own and nothing else does.
-	for line := range strings.Lines(call(t, s, s.Key(), http.MethodGet, "/tasks/task-id-1/events", nil).body) {
+	stream := call(t, s, s.Key(), http.MethodGet, "/tasks/task-id-1/events", nil).body
+	if !strings.Contains(stream, "\n") {
+		t.Error("the stream has no line")
+	}
+	for line := range strings.Lines(stream[:strings.LastIndexByte(stream, '\n')+1]) { // the last may be cut
 		line = strings.TrimRight(line, "\n")
 		if line != "" && !strings.HasPrefix(line, "id: ") && !strings.HasPrefix(line, "data: ") || strings.ContainsFunc(line, odd) {
 			t.Errorf("the stream has the line %.200q", line)
