@@ -4,6 +4,7 @@ package faults_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func (a *actor) signaled(t *testing.T, sig syscall.Signal, want string, cancel b
 	server.Eventually(t, "the command runs", func() bool { return file.size() > 2 })
 	asked := a.asked()
 	for _, pid := range childrenOf(a.r.Pid()) {
-		if err := syscall.Kill(pid, sig); err != nil {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) { // one may have ended
 			t.Errorf("%v to %s: %v", sig, server.Describe([]int{pid}), err)
 		}
 	}

@@ -103,7 +103,7 @@ func TestAgentFaults(t *testing.T) {
 	for _, r := range []*rig{shared, stalling} {
 		r.Env = append(r.Env, hostile.Install(t)...)
 	}
-	stalling.Args = append(stalling.Args, "--stall-timeout", "10s")
+	stalling.Args = append(stalling.Args, "--stall-timeout", "20s") // no start of an agent takes that long
 	shared.start()
 	stalling.start()
 	var all tally

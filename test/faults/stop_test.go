@@ -141,7 +141,7 @@ func TestStopInEveryStateOfClaude(t *testing.T) {
 		"permission":  claude(map[string]any{"permission_mode": "ask"}, sees[events.PermissionRequest](1), modelstub.Say(bash(nil))),
 	}
 	opening := claude(nil, sees[events.Status](1), modelstub.Say(modelstub.Text("too late")))
-	opening.last = true
+	opening.last, opening.over = true, true
 	states["opening"] = opening
 	r.start()
 	began := time.Now()
