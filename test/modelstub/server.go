@@ -21,6 +21,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	scenarios map[string]*Scenario
+	closed    bool // no handler begins any more
 }
 
 // New starts a server on a free port of 127.0.0.1. Like httptest.NewServer it
@@ -60,6 +61,9 @@ func (s *Server) Scenario(turns ...Turn) *Scenario {
 // Close cuts what is still being answered and waits for the handlers.
 func (s *Server) Close() {
 	s.once.Do(func() {
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
 		close(s.closing)
 		_ = s.http.Close()
 	})
@@ -74,9 +78,21 @@ var dialects = map[string]dialect{
 	"/chat/completions": chat{},
 }
 
+// begin counts a handler, unless Close waits for those that there are.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.wg.Add(1)
+	}
+	return !s.closed
+}
+
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.wg.Add(1)
+	if !s.begin() {
+		return // its connection is closed
+	}
 	defer s.wg.Done()
 	name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	s.mu.Lock()
