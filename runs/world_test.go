@@ -129,7 +129,7 @@ func (w *world) await(run *runs.Run) runs.Task {
 	w.t.Helper()
 	select {
 	case <-run.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		w.t.Fatalf("run %s did not end; log: %s", run.ID(), types(run))
 	}
 	task, err := run.Task()
@@ -147,7 +147,7 @@ func (w *world) run(change ...func(*runs.Spec)) runs.Task {
 // until waits for an event of the type and returns it.
 func until[T events.Data](t *testing.T, run *runs.Run) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := run.Log().Follow(0, nil)
 	if err != nil {

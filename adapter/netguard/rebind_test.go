@@ -83,7 +83,7 @@ func TestNameThatMoves(t *testing.T) {
 	if _, err := g.Check(t.Context(), url); err != nil {
 		t.Fatalf("at first it is public: %v", err)
 	}
-	if _, err := g.Client(5*time.Second, 3).Get(url); !errors.Is(err, netguard.ErrUnsafe) {
+	if _, err := g.Client(time.Minute, 3).Get(url); !errors.Is(err, netguard.ErrUnsafe) {
 		t.Errorf("then it is this machine: %v", err)
 	}
 	if hits.Load() > 0 || asked.Load() < 2 {

@@ -27,7 +27,7 @@ func TestImageThatIsAPipe(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it waits for the pipe")
 	}
 }

@@ -130,7 +130,7 @@ func TestEndBeforeDeath(t *testing.T) {
 	}
 	select {
 	case <-c.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("Done is not closed")
 	}
 	if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{}); class(err) != events.ErrBackendCrashed {

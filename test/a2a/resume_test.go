@@ -223,7 +223,7 @@ func TestPushTriesAgain(t *testing.T) {
 	h := newHook(t, 4)
 	began := time.Now()
 	task := c.send(withPush(message("push", "go", script(busy, nil)), spec.PushConfig{URL: h.URL}))
-	if took := time.Since(began); took > 5*time.Second || task.Status.State != spec.StateCompleted {
+	if took := time.Since(began); took > 30*time.Second || task.Status.State != spec.StateCompleted {
 		t.Errorf("%v %+v", took, task.Status)
 	}
 	got := h.until(t, ended)

@@ -39,7 +39,7 @@ func (s testSupervisor) running(t *testing.T, body string, cmd proc.Command) (*p
 	select {
 	case line := <-first:
 		return c, line
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s says nothing", body)
 		return nil, ""
 	}
@@ -91,7 +91,7 @@ func TestClosesItsStreams(t *testing.T) {
 	for _, stream := range []string{"stdout", "stdin"} {
 		t.Run(stream, func(t *testing.T) {
 			s, _ := supervisor(t)
-			c, _ := s.running(t, "closes-"+stream, proc.Command{Grace: 100 * time.Millisecond})
+			c, _ := s.running(t, "closes-"+stream, proc.Command{Grace: 2 * time.Second})
 			if err := c.Send([]byte("are you there?")); err != nil {
 				t.Error(err)
 			}
