@@ -188,6 +188,36 @@ func TestDiskStaysFullAndTheReserveIsTaken(t *testing.T) {
 	}
 }
 
+// A disk may be so full that it takes no new file either. The end of a run
+// that has written nothing yet is kept all the same.
+func TestDiskTakesNoNewFile(t *testing.T) {
+	f := newFaults()
+	dir := t.TempDir()
+	s := open(t, dir, &journal.Options{FS: f})
+	l := create(t, s, run)
+	disk := &fullDisk{err: syscall.ENOSPC}
+	f.set(func(op, name string, n int) (int, error) {
+		if _, err := os.Stat(name); op == "open" && err != nil && strings.HasSuffix(name, "1.jsonl") {
+			return 0, syscall.ENOSPC
+		}
+		return disk.hook(op, name, n)
+	})
+	var storage *journal.StorageError
+	if err := l.End([]events.Data{events.End{State: events.Completed}}, journal.RunEnd{State: events.Completed}); !errors.As(err, &storage) {
+		t.Fatal(err)
+	}
+	all := visible(t, l, 0)
+	want(t, all, "1 [session.error]", "2 [session.end]")
+	_ = s.Close()
+	s = open(t, dir, &journal.Options{FS: f})
+	l, err := s.Get(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, visible(t, l, 0), all...)
+	f.set(nil)
+}
+
 func TestCreateFailsAndLeavesNothing(t *testing.T) {
 	for _, errno := range []error{syscall.ENOSPC, syscall.EMFILE, syscall.EIO} {
 		f := newFaults()

@@ -51,7 +51,7 @@ func (s *Store) restoreReserve() {
 	r := &s.reserve
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held == reserveBytes || time.Now().Before(r.next) {
+	if r.held == reserveBytes || s.stock.out.Load() > 0 || time.Now().Before(r.next) {
 		return
 	}
 	r.next = time.Now().Add(10 * time.Second)

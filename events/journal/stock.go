@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +20,8 @@ import (
 type stock struct {
 	mu    sync.Mutex
 	names []string
-	next  time.Time // not filled up before
+	next  time.Time    // not filled up before
+	out   atomic.Int32 // files that were taken, the reserve too, and have their names still
 }
 
 const (
@@ -34,8 +36,8 @@ func (s *Store) restoreStock() {
 	k := &s.stock
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.names) == stockFiles || time.Now().Before(k.next) {
-		return
+	if len(k.names) == stockFiles || k.out.Load() > 0 || time.Now().Before(k.next) {
+		return // what somebody writes an end into is not ours, though its name is there
 	}
 	k.next = time.Now().Add(10 * time.Second)
 	if err := s.fs.MkdirAll(s.stockDir(), 0o700); err != nil {
@@ -109,6 +111,8 @@ var errNoStock = errors.New("journal: no file that is written ahead has room for
 // endInStock makes the last lines of a run its last segment, in a file that was
 // written ahead. The caller holds the writer's token, not the lock.
 func (d *disk) endInStock(l *Log, lines []byte) error {
+	l.s.stock.out.Add(1) // before it is taken
+	defer l.s.stock.out.Add(-1)
 	name, ok := l.s.takeFile(len(lines))
 	if !ok {
 		return errNoStock
@@ -146,8 +150,12 @@ func (d *disk) endInStock(l *Log, lines []byte) error {
 // write left behind its end, and away where it is empty, since the next one
 // has the same name.
 func (d *disk) leaveSegment(l *Log) error {
-	if d.file == nil && d.name != "" { // found at the start, and not written to since
-		if err := d.openSegment(l, 0); err != nil {
+	if d.file == nil && d.name != "" { // found at the start and not written to since, or never made
+		err := d.openSegment(l, 0)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && d.x.size() == 0:
+			d.name = "" // the disk had no room even for its name
+		case err != nil:
 			return err
 		}
 	}
