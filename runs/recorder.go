@@ -296,6 +296,9 @@ func (r *recorder) takeBackLocked(kind events.Type, prefix, key string) string {
 	id := r.last[prefix+key]
 	delete(r.last, prefix+key)
 	if r.open.kind == kind && r.open.key == key {
+		if len(r.open.sum) == 0 {
+			id = "" // all of it was held back
+		}
 		r.open = block{sum: r.open.sum}
 		r.forgetLocked()
 		return id

@@ -16,6 +16,9 @@ func (r *recorder) seal(v verdict, backend string, output json.RawMessage) ([]ev
 	r.order.Lock()
 	defer r.order.Unlock()
 	r.endToolsLocked(v)
+	for _, d := range r.redact.rest() {
+		r.write(d)
+	}
 	r.closeBlockLocked(v.state != events.Completed)
 	v = r.emptyLocked(v)
 	r.sealed = true

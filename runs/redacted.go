@@ -1,6 +1,9 @@
 package runs
 
 import (
+	"maps"
+	"slices"
+
 	"innerd/events"
 	"innerd/runs/redact"
 )
@@ -101,6 +104,23 @@ func (x *redactor) end(id string) string {
 	}
 	delete(x.pieces, id)
 	return st.Close()
+}
+
+// rest is what was held back of pieces whose end never came.
+func (x *redactor) rest() (out []events.Data) {
+	if x == nil {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(x.pieces)) {
+		switch text := x.end(key); {
+		case text == "":
+		case key[0] == 't':
+			out = append(out, events.ToolUpdate{ID: key[1:], Output: text})
+		default:
+			out = append(out, events.SubagentDelta{ID: key[1:], Text: text})
+		}
+	}
+	return out
 }
 
 // shownLocked is what of a delta can be shown.

@@ -117,6 +117,33 @@ func TestRedactedDiscard(t *testing.T) {
 	}
 }
 
+// Of a text that was held back whole nothing is taken back. What is held back of
+// pieces whose end never comes is shown at the end of the run.
+func TestRedactedRest(t *testing.T) {
+	log := &sliceLog{}
+	r := redacting(t, log)
+	r.record(events.MessageDelta{Delta: "the-key", MessageID: "x"})
+	r.record(events.Discarded{MessageID: "x"})
+	if len(log.got) != 0 {
+		t.Errorf("%q", shape(log.got))
+	}
+	r.record(events.SubagentDelta{ID: "s", Text: "a the-key"})
+	r.record(events.ToolUpdate{ID: "u", Output: "b the-k"})
+	r.seal(verdict{state: events.Completed}, "b", nil)
+	text, output := "", ""
+	for _, d := range log.got {
+		switch v := d.(type) {
+		case events.SubagentDelta:
+			text += v.ID + " " + v.Text
+		case events.ToolUpdate:
+			output += v.Output
+		}
+	}
+	if text != "s a s the-key" || output != "b the-k" {
+		t.Errorf("%q %q", text, output)
+	}
+}
+
 // Without --redact nothing is looked at: events go in as they came.
 func TestNotRedacted(t *testing.T) {
 	if (&Manager{}).redactor(Spec{Credential: &backends.Credential{Key: secret}}) != nil {
