@@ -60,6 +60,15 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
+// CloseWrite is for net/http, which ends an answer with it before it closes a
+// connection whose caller still sends.
+func (c *limitedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
 // NetConn is the connection itself, whose descriptor some look at.
 func (c *limitedConn) NetConn() net.Conn { return c.Conn }
 
