@@ -94,7 +94,7 @@ func TestUnpacking(t *testing.T) {
 	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if s := b.Probe(t.Context()); s.Usable && s.Version == "1.2.3" {
 			break
 		} else if time.Now().After(end) {
@@ -139,7 +139,7 @@ func TestLoader(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := copilot.New(&copilot.Options{Path: link, Home: t.TempDir(), Children: children(t), Getenv: env(map[string]string{"GITHUB_TOKEN": "t"})})
-	for end := time.Now().Add(20 * time.Second); b.Probe(t.Context()).Version != "7.7.7"; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); b.Probe(t.Context()).Version != "7.7.7"; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%+v, %d runs", b.Probe(t.Context()), calls(real))
 		}

@@ -131,7 +131,7 @@ func TestWedged(t *testing.T) {
 // await returns when the fake has read so many messages of a kind.
 func (f *faked) await(t *testing.T, part string, n int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if raw, err := os.ReadFile(f.script + ".in"); err == nil && strings.Count(string(raw), part) >= n {
 			return
 		}
@@ -289,7 +289,7 @@ func TestCanceledStart(t *testing.T) {
 
 func (f *faked) awaitLaunches(t *testing.T, n int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if raw, err := os.ReadFile(f.script + ".launches"); err == nil && strings.Count(string(raw), "\n") >= n {
 			return
 		}
@@ -312,7 +312,7 @@ func TestLinger(t *testing.T) {
 	if err := c.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); f.running(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); f.running(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the process lives on")
 		}

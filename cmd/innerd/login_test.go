@@ -63,7 +63,7 @@ func termios(t *testing.T, f *os.File) unix.Termios {
 // see waits for a line with some words.
 func (c *console) see(words string) string {
 	c.t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		select {
 		case line, ok := <-c.lines:
@@ -109,7 +109,7 @@ func (c *console) ends(done <-chan error, code int) {
 		if code == 0 && err != nil || code != 0 && (!errors.As(err, &exit) || exit.code != code) {
 			c.t.Errorf("ended with %v, want %d", err, code)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		c.t.Fatal("it did not end")
 	}
 	if got := termios(c.t, c.tty); got != c.before {

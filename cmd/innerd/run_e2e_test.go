@@ -161,7 +161,7 @@ func testRunInterrupted(t *testing.T, sig syscall.Signal) {
 
 func waitForFile(t *testing.T, path string) string {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if raw, _ := os.ReadFile(path); strings.HasSuffix(string(raw), "\n") {
 			return strings.TrimSpace(string(raw))
 		}

@@ -122,7 +122,7 @@ func TestFieldHostAndAKilledServer(t *testing.T) {
 			t.Errorf("breaker %+v", breaker)
 		}
 	}
-	if breaker.State != "open" || breaker.Left < 58 || breaker.Left > 60 {
+	if breaker.State != "open" || breaker.Left < 30 || breaker.Left > 60 {
 		t.Errorf("breaker %+v", breaker)
 	}
 	s.Start()
