@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -188,34 +190,44 @@ func TestDiskStaysFullAndTheReserveIsTaken(t *testing.T) {
 	}
 }
 
-// A disk may be so full that it takes no new file either. The end of a run
-// that has written nothing yet is kept all the same.
+// noNewFile is a full disk that takes no new file of a run either.
+type noNewFile struct {
+	*faults
+	full atomic.Bool
+}
+
+func (f *noNewFile) OpenFile(name string, flag int, perm fs.FileMode) (journal.File, error) {
+	if _, err := os.Stat(name); f.full.Load() && flag&os.O_CREATE != 0 && err != nil && strings.Contains(filepath.ToSlash(name), "/runs/") {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOSPC}
+	}
+	return f.faults.OpenFile(name, flag, perm)
+}
+
+// An end that would be the first in a new segment is kept all the same.
 func TestDiskTakesNoNewFile(t *testing.T) {
-	f := newFaults()
+	f := &noNewFile{faults: newFaults()}
 	dir := t.TempDir()
-	s := open(t, dir, &journal.Options{FS: f})
+	s := open(t, dir, &journal.Options{FS: f, SegmentBytes: 100})
 	l := create(t, s, run)
-	disk := &fullDisk{err: syscall.ENOSPC}
-	f.set(func(op, name string, n int) (int, error) {
-		if _, err := os.Stat(name); op == "open" && err != nil && strings.HasSuffix(name, "1.jsonl") {
-			return 0, syscall.ENOSPC
-		}
-		return disk.hook(op, name, n)
-	})
+	say(t, l, strings.Repeat("a", 200))
+	await(t, l, 1)
+	f.full.Store(true)
+	f.set((&fullDisk{err: syscall.ENOSPC}).hook)
 	var storage *journal.StorageError
 	if err := l.End([]events.Data{events.End{State: events.Completed}}, journal.RunEnd{State: events.Completed}); !errors.As(err, &storage) {
 		t.Fatal(err)
 	}
 	all := visible(t, l, 0)
-	want(t, all, "1 [session.error]", "2 [session.end]")
+	want(t, all, "1 "+strings.Repeat("a", 200), "2 [session.error]", "3 [session.end]")
 	_ = s.Close()
+	f.full.Store(false)
+	f.set(nil)
 	s = open(t, dir, &journal.Options{FS: f})
 	l, err := s.Get(run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want(t, visible(t, l, 0), all...)
-	f.set(nil)
 }
 
 func TestCreateFailsAndLeavesNothing(t *testing.T) {
