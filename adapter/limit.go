@@ -137,14 +137,14 @@ func (s *Server) checkRate(r *http.Request) error {
 }
 
 // madeOf reports whether a call is one of those that runs are made of: to start
-// one, to answer it, to cancel it. Hosts in the field give a server up for
+// one, to follow it, to answer it, to cancel it. Hosts in the field give a server up for
 // minutes that answers those with 429.
 func madeOf(r *http.Request) bool {
 	if probe(r.URL.Path) {
 		return true
 	}
 	if r.Method != http.MethodPost {
-		return false
+		return strings.HasPrefix(r.URL.Path, "/tasks/") && strings.HasSuffix(r.URL.Path, "/events")
 	}
 	for _, p := range []string{"/message:", "/tools/", "/tasks/"} {
 		if strings.HasPrefix(r.URL.Path, p) {

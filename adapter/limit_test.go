@@ -94,6 +94,9 @@ func TestRateOfAKey(t *testing.T) {
 				t.Fatalf("%s: %d %s", path, code, got)
 			}
 		}
+		if code, got := s.call(t, http.MethodGet, "/tasks/none/events", ""); code != http.StatusNotFound {
+			t.Fatalf("a stream that is resumed: %d %s", code, got)
+		}
 		if code, got := s.call(t, http.MethodGet, "/health", ""); code != http.StatusOK {
 			t.Fatalf("/health: %d %s", code, got)
 		}

@@ -2,6 +2,8 @@ package runs
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"time"
 
 	"innerd/backends"
@@ -43,9 +45,15 @@ func (m *Manager) forgetOldFiles() {
 	}
 }
 
-// knows reports whether a conversation is one of this server's.
+// knows reports whether a conversation is one of this server's, which it also
+// is where its file can't be read now, or is of a backend that is not set up.
 func (m *Manager) knows(id string) bool {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.conversations[id] != nil
+	loaded := m.conversations[id] != nil
+	m.mu.Unlock()
+	if loaded {
+		return true
+	}
+	_, err := m.store.ReadFile("conversations/" + id + "/state.json")
+	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -1,6 +1,8 @@
 package runs_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -59,6 +61,30 @@ func TestFilesAreForgotten(t *testing.T) {
 		t.Errorf("%v was forgotten; %s can be come back to, %s not", k.forgot, kept, own)
 	}
 	if !k.known[kept] || k.known[own] {
+		t.Errorf("known: %v", k.known)
+	}
+}
+
+// TestFilesOfDamagedConversationsStay: a conversation whose file can't be read
+// is still somebody's.
+func TestFilesOfDamagedConversationsStay(t *testing.T) {
+	k := &keeper{played: &played{name: "played", run: says("answer")}, old: make(chan time.Time, 2)}
+	w := newWorld(t, func(w *world) { w.other = []backends.Backend{k} })
+	<-k.old
+	w.run(by("played"), inContext("damaged"))
+	id := w.m.Conversations("me")[0].ID
+	k.mu.Lock()
+	k.known = map[string]bool{id: false, "never-was": true}
+	k.mu.Unlock()
+	w.stop()
+	if err := os.WriteFile(filepath.Join(w.dir, "conversations", id, "state.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	<-k.old
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.known[id] || k.known["never-was"] {
 		t.Errorf("known: %v", k.known)
 	}
 }

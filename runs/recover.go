@@ -3,6 +3,8 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -32,12 +34,12 @@ func (m *Manager) Recover(ctx context.Context) error {
 			_, _ = p.status(ctx, 0)
 		}
 	}
-	defer m.forgetOldFiles()
 	ids, err := m.store.ReadDir("conversations")
-	if err != nil {
-		return nil // none yet
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil // which there are is not known: nothing of theirs is old
 	}
 	each(ids, 2*runtime.GOMAXPROCS(0), m.loadConversation)
+	m.forgetOldFiles()
 	return context.Cause(ctx)
 }
 

@@ -148,7 +148,7 @@ func ofRuns(o Operation) bool {
 			return true
 		}
 	}
-	return false
+	return o.Path == "/tasks/{id}/events"
 }
 
 // conflict is a 409 that stands for errors.

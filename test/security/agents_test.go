@@ -76,13 +76,14 @@ func TestNothingOfARunIsLeft(t *testing.T) {
 			if err := os.Symlink("/bin/sleep", sleep); err != nil {
 				t.Fatal(err)
 			}
-			command := fmt.Sprintf(`%[1]s 601 >/dev/null 2>&1 </dev/null & ( %[1]s 602 >/dev/null 2>&1 </dev/null & ); setsid %[1]s 603 >/dev/null 2>&1 </dev/null & ( setsid nohup %[1]s 604 >/dev/null 2>&1 </dev/null & ) ; bash -i -c '%[1]s 605 &' >/dev/null 2>&1 </dev/null; (setsid sh -c '%[1]s 606 & exit' >/dev/null 2>&1 </dev/null &); n=0; while [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -ao '%[1]s 60[1-6]' | sort -u | wc -l)" -lt 6 ] && [ $n -lt 200 ]; do n=$((n+1)); sleep 0.05; done; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -ao '%[1]s 60[1-6]' | sort -u | wc -l`, sleep)
+			// The path stands in a variable, so that no shell's own command line looks like one of the six.
+			command := fmt.Sprintf(`export S=%s; $S 601 >/dev/null 2>&1 </dev/null & ( $S 602 >/dev/null 2>&1 </dev/null & ); setsid $S 603 >/dev/null 2>&1 </dev/null & ( setsid nohup $S 604 >/dev/null 2>&1 </dev/null & ) ; bash -i -c '$S 605 &' >/dev/null 2>&1 </dev/null; (setsid sh -c '$S 606 & exit' >/dev/null 2>&1 </dev/null &); n=0; count() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -ao "$S 60[1-6]" | sort -u | wc -l; }; while [ "$(count)" -lt 6 ] && [ $n -lt 400 ]; do n=$((n+1)); sleep 0.05; done; echo "running=$(count)"`, sleep)
 			sc := stub.Scenario()
 			sc.Func(shell(command, "It runs."))
 			p := s.Post(t, a.turn(sc, nil)).Completed()
 			started := false
 			for _, c := range server.Of[events.ToolComplete](p) {
-				started = started || strings.Contains(c.Result, "6")
+				started = started || strings.Contains(c.Result, "running=6")
 			}
 			if !started {
 				t.Errorf("not all of it was started:\n%s", p)
