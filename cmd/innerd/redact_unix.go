@@ -49,6 +49,9 @@ func (s *server) secrets() []string {
 		out = append(out, v)
 		for entry := range strings.SplitSeq(v, ",") {
 			out = append(out, adapter.Secret(entry))
+			if _, value, ok := strings.Cut(entry, "="); ok { // a header for a collector
+				out = append(out, value)
+			}
 		}
 	}
 	for _, path := range []string{s.cfg.set.str("api-key-file"), s.cfg.access.token} {
