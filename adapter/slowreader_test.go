@@ -99,7 +99,7 @@ func TestSlowReaderIsNotCut(t *testing.T) {
 			break
 		}
 		if time.Since(began) < 3*limit {
-			time.Sleep(20 * time.Millisecond) // the slowness under test: one write takes longer than the limit
+			time.Sleep(40 * time.Millisecond) // the slowness under test: one write takes longer than the limit
 		}
 	}
 	if !bytes.Contains(tail, []byte("[DONE]\n\n")) || time.Since(began) < 2*limit {

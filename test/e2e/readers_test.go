@@ -101,7 +101,7 @@ func TestReaderThatNeverReads(t *testing.T) {
 
 	idle := s.dial("HTTP/1.1", script(`[`+floodStep+`,{"sleep_ms":600000}]`, map[string]any{"task_id": "just-does-not-read"}))
 	idle.answer()
-	if _, ok := s.proc.stderr.until("just-does-not-read", soon); !ok {
+	if _, ok := s.proc.stderr.until(`"stream cut","run":"just-does-not-read"`, soon); !ok {
 		t.Error("it is not cut")
 	}
 	cut := newTape("the reader that was cut", nil)
@@ -119,7 +119,7 @@ func TestReaderThatNeverReads(t *testing.T) {
 	late.read(newChunks(busy.br))
 	completed(t, late)
 	s.equal(s.journal("busy-with-a-tool"), false, late)
-	if strings.Contains(s.proc.stderr.String(), "busy-with-a-tool") {
+	if strings.Contains(s.proc.stderr.String(), `"stream cut","run":"busy-with-a-tool"`) {
 		t.Error("the busy reader was cut")
 	}
 	s.do(http.MethodPost, "/tasks/just-does-not-read:cancel", nil, nil)
