@@ -35,7 +35,8 @@ cross: ## what hosts use builds on their platforms too
 	GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./host/... ./events ./events/sse ./adapter/api && GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./cmd/innerd
 
 test: agents a2a-clients ## all tests, as CI runs them; installs the pinned agents first
-	$(GO) test -race -shuffle=on -timeout 15m -tags $(TAGS) $$($(GO) list -tags $(TAGS) ./... | grep -v '/test/image$$')
+	@# the soak takes two minutes of the clock and little else: it begins first
+	$(GO) test -race -shuffle=on -timeout 15m -tags $(TAGS) ./test/soak $$($(GO) list -tags $(TAGS) ./... | grep -v -e '/test/image$$' -e '/test/soak$$')
 	$(GO) test -timeout 30m -tags $(TAGS) ./test/image
 	cd test/kubernetes && $(GO) test ./...
 	cd test/promql && $(GO) test ./...

@@ -73,8 +73,20 @@ type chunkPool struct {
 // index, before that must grow.
 const typicalFrame = 160
 
-// maxFree bounds what waits for use again, per size.
-const maxFree = 4 << 20
+// maxFree bounds what waits for use again: of the largest, which a flood uses
+// up as fast as it writes, and of each smaller size, of which a run needs one.
+const (
+	maxFree      = 4 << 20
+	maxFreeSmall = 512 << 10
+)
+
+// freeRoom is how many bytes of chunks of a size wait for use again.
+func freeRoom(k int) int {
+	if chunkSizes[k] == maxChunk {
+		return maxFree
+	}
+	return maxFreeSmall
+}
 
 // get gives an empty chunk with one reference and room for size bytes.
 func (p *chunkPool) get(size int, first int64) *chunk {
@@ -108,7 +120,7 @@ func (p *chunkPool) put(c *chunk) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.free[k])*chunkSizes[k] < maxFree {
+	if len(p.free[k])*chunkSizes[k] < freeRoom(k) {
 		p.free[k] = append(p.free[k], c)
 	}
 }
