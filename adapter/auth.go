@@ -60,16 +60,24 @@ func CheckKey(entry string) error {
 
 // ReadKeyFile reads secrets and name:secret, one a line.
 func ReadKeyFile(path string) ([]Key, error) {
+	keys, _, err := ReadKeyLines(path)
+	return keys, err
+}
+
+// ReadKeyLines is ReadKeyFile that also gives the lines: a file that is a pipe
+// can be read once only.
+func ReadKeyLines(path string) ([]Key, []string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
+		return nil, nil, fmt.Errorf("key file: %w", err)
 	}
-	for line := range strings.Lines(string(data)) {
+	lines := strings.Split(string(data), "\n")
+	for _, line := range lines {
 		if err := CheckKey(line); err != nil {
-			return nil, fmt.Errorf("key file %s: %w", path, err)
+			return nil, nil, fmt.Errorf("key file %s: %w", path, err)
 		}
 	}
-	return parseKeys(strings.Split(string(data), "\n"), true), nil
+	return parseKeys(lines, true), lines, nil
 }
 
 // parseKeys trims entries and skips empty ones. An entry whose part before the

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -55,6 +56,40 @@ func TestAccess(t *testing.T) {
 		if len(got.keys) != c.keys || got.open != c.open || (got.token != "") != c.token {
 			t.Errorf("%s: %d keys, open %v, token %q", c.name, len(got.keys), got.open, got.token)
 		}
+	}
+}
+
+// A key file may be a pipe, which gives its keys once.
+func TestKeysOfAPipeAreRedacted(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "keys")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		if f, err := os.OpenFile(pipe, os.O_WRONLY, 0); err == nil {
+			_, _ = f.WriteString("ci:a-key-that-comes-once\n")
+			_ = f.Close()
+			_ = os.Rename(pipe, pipe+"-read")
+		}
+	}()
+	getenv := env()
+	set, _, err := resolveWith(t, []string{"--api-key-file", pipe, "--redact", "keys"}, getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{app: &app{out: io.Discard, err: io.Discard, getenv: getenv}, cfg: &serverConfig{set: set}}
+	if s.cfg.access, err = s.app.access(set, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	secrets, err := s.redactor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := secrets.Text("it is a-key-that-comes-once."); got != "it is [redacted]." {
+		t.Error(got)
+	}
+	if s.app.keyLines != nil {
+		t.Error("the keys stay in memory")
 	}
 }
 

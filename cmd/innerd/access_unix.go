@@ -58,14 +58,14 @@ func (a *app) keys(set *resolved) ([]adapter.Key, error) {
 	}
 	keys := append(adapter.ParseKeys(a.getenv("INNERD_API_KEYS")), adapter.ParseSecrets(a.getenv("II_AGENT_A2A_API_KEYS"))...)
 	if path := set.str("api-key-file"); path != "" {
-		more, err := adapter.ReadKeyFile(path)
+		more, lines, err := adapter.ReadKeyLines(path)
 		if err != nil {
 			return nil, err
 		}
 		if len(more) == 0 {
 			return nil, fmt.Errorf("key file %s: there is no key in it", path)
 		}
-		keys = append(keys, more...)
+		keys, a.keyLines = append(keys, more...), lines
 	}
 	return keys, nil
 }

@@ -127,7 +127,8 @@ func (s *server) serveSocket(path string, g *gate) (stop func(), err error) {
 // configure puts a late configuration in the place of what was not there.
 func (s *server) configure(c *lateConfig) error {
 	s.app.getenv = c.getenv(s.app.getenv) // agents are made from it, after this
-	s.cfg.access = &access{keys: append(slices.Clone(s.cfg.access.keys), adapter.ParseKeys(strings.Join(c.Keys, ","))...)}
+	token := s.cfg.access.token           // its key stays, so it is still a secret
+	s.cfg.access = &access{keys: append(slices.Clone(s.cfg.access.keys), adapter.ParseKeys(strings.Join(c.Keys, ","))...), token: token}
 	s.cfg.agentEnv = c.Env
 	s.lateSecrets = c.secrets()
 	s.front.late.Store(true)

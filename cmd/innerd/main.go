@@ -17,6 +17,8 @@ type app struct {
 	out, err io.Writer
 	getenv   func(string) string
 	tools    commands
+
+	keyLines []string // of --api-key-file, until it is known what is redacted
 }
 
 func main() {

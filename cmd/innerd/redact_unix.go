@@ -14,6 +14,7 @@ import (
 
 // redactor is what --redact and --redact-file take out of events; nil: nothing.
 func (s *server) redactor() (*redact.Set, error) {
+	defer func() { s.app.keyLines = nil }()
 	mode, path := s.cfg.set.str("redact"), s.cfg.set.str("redact-file")
 	if mode == "off" && path == "" {
 		return nil, nil
@@ -54,14 +55,12 @@ func (s *server) secrets() []string {
 			}
 		}
 	}
-	for _, path := range []string{s.cfg.set.str("api-key-file"), s.cfg.access.token} {
-		if path == "" {
-			continue
-		}
+	for _, line := range s.app.keyLines {
+		out = append(out, adapter.Secret(line))
+	}
+	if path := s.cfg.access.token; path != "" {
 		raw, _ := os.ReadFile(path) // it was read before
-		for line := range strings.Lines(string(raw)) {
-			out = append(out, adapter.Secret(line))
-		}
+		out = append(out, adapter.Secret(string(raw)))
 	}
 	return append(out, s.lateSecrets...)
 }
