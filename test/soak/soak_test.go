@@ -34,6 +34,7 @@ type soak struct {
 	visits  visits
 	answers answers
 	open    sync.WaitGroup // runs that are not compared yet
+	looks   sync.Mutex     // held by who looks at the server
 
 	conversations []*conversation
 
@@ -72,7 +73,7 @@ func TestSoak(t *testing.T) {
 	begin := time.Now()
 	watching, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
-	watcher.Go(func() { w.watch(watching, s.c, s.server.Pid()) }) // ends with stop
+	watcher.Go(func() { w.watch(watching, s.c, s.server.Pid(), &s.looks) }) // ends with stop
 	// What a server holds while it works says more of the work than of leaks:
 	// now and then all of it ends, and what is left is looked at.
 	after := before
@@ -136,14 +137,17 @@ func (s *soak) longTurn() {
 // no more than before, or the test fails.
 func (s *soak) rest(t *testing.T, before *sample) (last sample) {
 	t.Helper()
+	s.looks.Lock()
+	defer s.looks.Unlock()
 	end, still := time.Now().Add(2*time.Minute), 0
 	for still < 3 {
 		if time.Now().After(end) {
-			t.Errorf("the server does not come to rest: %+v; before %+v", last, before)
+			_, stacks, _ := s.c.call(s.ctx, http.MethodGet, "/debug/pprof/goroutine?debug=1", nil)
+			t.Errorf("the server does not come to rest: %+v; before %+v\n%s", last, before, stacks)
 			break
 		}
+		s.c.http.CloseIdleConnections() // they are ours, not the server's, which sees their end in the pause
 		pause(s.ctx, time.Second)
-		s.c.http.CloseIdleConnections() // they are ours, not the server's
 		now, err := s.c.sample(s.ctx, s.server.Pid())
 		if err != nil {
 			t.Fatal(err)

@@ -77,10 +77,13 @@ type series struct {
 	err error
 }
 
-// watch looks every second until ctx ends.
-func (w *series) watch(ctx context.Context, c *client, pid int) {
+// watch looks every second until ctx ends, but not while another looks: a call
+// is something that the server does.
+func (w *series) watch(ctx context.Context, c *client, pid int, looks *sync.Mutex) {
 	for pause(ctx, time.Second) {
+		looks.Lock()
 		s, err := c.sample(ctx, pid)
+		looks.Unlock()
 		w.mu.Lock()
 		if err == nil {
 			w.all = append(w.all, s)
