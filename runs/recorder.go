@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/oklog/ulid/v2"
 
@@ -46,6 +47,7 @@ type recorder struct {
 	natives   int // calls of the agent's own tools
 	callLimit int
 	maxCost   float64
+	long      int  // bytes of the last text, if that was long
 	limited   bool // the call above the limit came; nothing more is let in
 	messages  int  // closed and not taken back
 	reasoned  bool
@@ -206,7 +208,7 @@ func (r *recorder) firstDeltaLocked() {
 	}
 }
 
-// maxSum is the largest buffer of a text that stays for the next one.
+// maxSum is the largest buffer that a text begins with.
 const maxSum = 2 << 20
 
 func (r *recorder) openBlockLocked(kind events.Type, key string) {
@@ -216,8 +218,9 @@ func (r *recorder) openBlockLocked(kind events.Type, key string) {
 		prefix = "r"
 	}
 	sum := r.open.sum[:0]
-	if cap(sum) > maxSum {
-		sum = nil // a huge text does not stay for the life of the run
+	if sum == nil { // the last one was long; in a flood, this one is too
+		sum = make([]byte, 0, min(r.long, maxSum))
+		r.long = 0
 	}
 	r.open = block{kind: kind, key: key, id: prefix + strconv.Itoa(r.nextID), sum: sum}
 	r.last[prefix+key] = r.open.id
@@ -231,16 +234,32 @@ func (r *recorder) closeBlockLocked(partial bool) {
 func (r *recorder) closeWithLocked(m events.Message) {
 	r.flushLocked()
 	b := r.open
-	r.open = block{sum: b.sum}
+	text, sum := b.text()
+	if sum == nil {
+		r.long = len(text)
+	}
+	r.open = block{sum: sum}
 	switch b.kind {
 	case events.TypeMessage:
-		m.Content, m.MessageID = string(b.sum), b.id
+		m.Content, m.MessageID = text, b.id
 		r.messages++
 		r.append(m)
 	case events.TypeReasoning:
 		r.reasoned = true
-		r.append(events.Reasoning{Content: string(b.sum), ReasoningID: b.id})
+		r.append(events.Reasoning{Content: text, ReasoningID: b.id})
 	}
+}
+
+// longText is from where a text is its buffer itself, and the next one has a
+// buffer of its own: many runs that end at once would hold each text twice.
+const longText = 32 << 10
+
+// text gives what the block says, and the buffer that the next one may use.
+func (b *block) text() (string, []byte) {
+	if len(b.sum) < longText {
+		return string(b.sum), b.sum
+	}
+	return unsafe.String(&b.sum[0], len(b.sum)), nil // nobody writes to it any more
 }
 
 func (r *recorder) messageLocked(m events.Message) {

@@ -5,8 +5,11 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 )
@@ -46,10 +49,18 @@ func machineMemory() int64 {
 // garbage is by how many percent the heap may grow before it is collected.
 // Most of a busy server's heap is frames and texts that live on, and the
 // machine is the agents': half as much garbage costs a few percent of the
-// server's time and saves a quarter of its memory.
+// server's time.
 const garbage = 50
 
-// limitMemory keeps the server's own heap small, and to a quarter of what there
+// Memory that the runtime may hold for this process before it collects harder
+// and gives back what is idle: small is enough for all but the busiest servers,
+// and there it follows what lives.
+const (
+	smallMemory = 184 << 20
+	overLiving  = 1.25
+)
+
+// limitMemory keeps the server's own memory small, and to a quarter of what there
 // is, so that it collects before the agents beside it are killed. GOGC and
 // GOMEMLIMIT, which the runtime reads by itself, win.
 func limitMemory(getenv func(string) string) {
@@ -59,7 +70,44 @@ func limitMemory(getenv func(string) string) {
 	if getenv("GOMEMLIMIT") != "" {
 		return
 	}
+	most := int64(math.MaxInt64)
 	if n := memoryLimit(); n > 0 {
-		debug.SetMemoryLimit(max(n/4, 256<<20))
+		most = max(n/4, 256<<20)
 	}
+	limit := memoryFor(0, most)
+	debug.SetMemoryLimit(limit)
+	afterEachCollection(func() {
+		// Each change stops the world for a moment.
+		if next := memoryFor(living(), most); next > limit || next < limit*3/4 {
+			limit = next
+			debug.SetMemoryLimit(limit)
+		}
+	})
+}
+
+// memoryFor is the limit where as many bytes live.
+func memoryFor(live, most int64) int64 {
+	return min(max(smallMemory, int64(float64(live)*overLiving)), most)
+}
+
+// living is how much of the heap the last collection found in use.
+func living() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return int64(min(sample[0].Value.Uint64(), math.MaxInt64)) //nolint:gosec // it is bounded
+}
+
+// afterEachCollection calls f when the garbage was collected, in the runtime's
+// own goroutine for finalizers, one call after another.
+func afterEachCollection(f func()) {
+	type sentinel struct{ _ *byte } // with a pointer: no tiny allocation that others share
+	var again func(*sentinel)
+	again = func(s *sentinel) {
+		f()
+		runtime.SetFinalizer(s, again)
+	}
+	runtime.SetFinalizer(&sentinel{}, again)
 }

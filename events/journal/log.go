@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"path/filepath"
 	"strconv"
@@ -141,6 +142,9 @@ func (l *Log) Append(d events.Data) (int64, error) {
 			scratch.Put(buf)
 		}
 	}()
+	if m, ok := d.(events.Message); ok && len(m.Content) > cap(*buf) { // at once, not by doubling
+		*buf = make([]byte, 0, len(m.Content)+len(m.Content)/16+bytes.MinRead)
+	}
 	body, err := events.AppendLine((*buf)[:0], 0, 0, d)
 	*buf = body
 	if err != nil {
