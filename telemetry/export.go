@@ -104,6 +104,9 @@ func signal(getenv func(string) string, name string) string {
 func exporterOf(ctx context.Context, getenv func(string) string, headers map[string]string) (sdk.SpanExporter, error) {
 	switch p := signal(getenv, "PROTOCOL"); p {
 	case "", "http/protobuf":
+		if u, err := url.Parse(signal(getenv, "ENDPOINT")); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, errors.New("ENDPOINT must be a URL, such as http://collector:4318") // which may hold a secret
+		}
 		return otlptracehttp.New(ctx, otlptracehttp.WithHeaders(headers))
 	case "grpc":
 		return otlptracegrpc.New(ctx, otlptracegrpc.WithHeaders(headers))

@@ -92,6 +92,8 @@ func TestFromEnv(t *testing.T) {
 		{name: "one of traces", env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": endpoint}, on: true},
 		{name: "grpc", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, on: true},
 		{name: "another protocol", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, fails: true},
+		{name: "an address that is none", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "not a url"}, fails: true},
+		{name: "an address of another kind", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "ftp://s3cret@x"}, fails: true},
 		{name: "switched off", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_SDK_DISABLED": "true"}},
 		{name: "no exporter", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_TRACES_EXPORTER": "none"}},
 		{name: "an exporter that is not here", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_TRACES_EXPORTER": "zipkin"}},
