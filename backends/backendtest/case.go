@@ -165,7 +165,7 @@ type Cancel struct {
 	Stalled bool
 }
 
-// On reports whether there is a cancel.
+// some reports whether there is a cancel.
 func (c Cancel) some() bool { return c.Early || c.On != "" }
 
 // Want is what must come out of a turn. What is not set is not checked.
