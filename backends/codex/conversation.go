@@ -31,13 +31,14 @@ type conversation struct {
 
 	mu      sync.Mutex
 	srv     *server
-	turn    *turn         // nil between runs
-	compact chan struct{} // closed at the end of a turn that nobody runs; nil unless waited for
-	failed  *turnError    // how that ended
-	own     string        // its id
-	total   counts        // of the thread, as last told
-	strays  int           // messages outside of a run
-	gone    bool          // done is closed
+	turn    *turn          // nil between runs
+	compact chan struct{}  // closed at the end of a turn that nobody runs; nil unless waited for
+	failed  *turnError     // how that ended
+	own     string         // its id
+	total   counts         // of the thread, as last told
+	strays  int            // messages outside of a run
+	ended   backends.Ended // turns that are over, sub-agents' too
+	gone    bool           // done is closed
 	closed  bool
 	done    chan struct{}
 	running sync.WaitGroup
@@ -185,32 +186,40 @@ func status(state, detail string) events.Event {
 	return events.Event{Data: events.Status{State: state, Detail: detail}}
 }
 
-// notification is called by the goroutine that reads the process.
-func (c *conversation) notification(r *route, method string, n *notification) {
+// notification is called by the goroutine that reads the process; false: it is
+// for nobody.
+func (c *conversation) notification(r *route, method string, n *notification) bool {
+	n.TurnID = orElse(n.Turn.ID, n.TurnID)
+	total := method == methodUsage && r.agent == "" // of the thread, whichever turn it is of
+	if !total && c.ended.Has(n.TurnID) {
+		return false
+	}
 	c.mu.Lock()
 	t := c.turn
 	base := c.total
-	if method == "thread/tokenUsage/updated" && r.agent == "" {
+	if total {
 		c.total = n.TokenUsage.Total
 	}
 	c.mu.Unlock()
-	if t != nil && t.take(r, method, n, base) {
-		return
+	switch {
+	case t != nil && t.take(r, method, n, base):
+		return true
+	case r.agent != "": // a sub-agent's late words are nobody's
+		return false
 	}
-	if r.agent == "" { // a sub-agent's late words are nobody's
-		c.outside(method, n)
-	}
+	return c.outside(method, n) || total
 }
 
 // outside takes what belongs to no run: a compaction that was asked for, what
-// ends late.
-func (c *conversation) outside(method string, n *notification) {
+// ends late. False: it is for nobody.
+func (c *conversation) outside(method string, n *notification) bool {
 	switch {
 	case method == "turn/started":
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.own = n.Turn.ID
 	case method == "turn/completed":
+		c.ended.Add(n.TurnID)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.compact != nil {
@@ -224,7 +233,10 @@ func (c *conversation) outside(method string, n *notification) {
 		c.stray(events.Status{State: events.StateNotice, Detail: "codex said something outside of a run: " + excerpt(n.Item.Text)})
 	case method == "warning":
 		c.b.log.Info("codex warns", "warning", n.Message)
+	default:
+		return false
 	}
+	return true
 }
 
 func (c *conversation) stray(d events.Data) {

@@ -18,7 +18,7 @@ func (c *conversation) request(to *route, r *rpc.Request, q *request) bool {
 	if t != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.finished || to.agent == "" && t.id != "" && q.TurnID != "" && q.TurnID != t.id {
+		if t.finished || to.agent == "" && q.TurnID != t.id || c.ended.Has(q.TurnID) {
 			t = nil // of a turn that is over
 		}
 	}

@@ -66,7 +66,11 @@ func (s *server) notification(method string, params json.RawMessage) {
 	r := s.routeOf(n.ThreadID)
 	switch {
 	case r != nil:
-		r.c.notification(r, method, &n)
+		if !r.c.notification(r, method, &n) {
+			s.mu.Lock()
+			s.late++
+			s.mu.Unlock()
+		}
 	case n.ThreadID == "" && slices.Contains(general, method):
 		s.everybody(method, &n)
 	default:

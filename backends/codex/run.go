@@ -98,6 +98,7 @@ func (c *conversation) round(ctx context.Context, s *server, t *turn, p turnPara
 	if last || ctx.Err() != nil {
 		more = nil
 	}
+	c.ended.Add(t.ids()...)
 	c.attach(nil)
 	t.finish(len(more) == 0)
 	return more

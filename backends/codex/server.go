@@ -43,6 +43,7 @@ type server struct {
 	ending  bool
 	threads map[string]*route
 	odd     int         // lines that are no messages
+	late    int         // messages for nobody, of turns that had ended say
 	limits  *rateLimits // of the account, as last told
 }
 
@@ -200,10 +201,13 @@ func (s *server) watch(child *proc.Child) {
 	s.mu.Lock()
 	all := s.threads
 	s.threads = map[string]*route{}
-	ending := s.ending
+	ending, late := s.ending, s.late
 	s.mu.Unlock()
 	if !ending {
 		s.log.Warn("codex has ended", "code", exit.Code, "signal", exit.Signal, "stderr_bytes", len(exit.StderrTail))
+	}
+	if late > 0 {
+		s.log.Warn("codex has ended; some of what it said was for nobody", "late_events", late)
 	}
 	s.peer.Close(crashed(exit))
 	for _, r := range all {

@@ -73,9 +73,15 @@ func TestCancelWhileTheLogWaits(t *testing.T) {
 // await returns when a fake was told something.
 func (st *stage) await(what string) {
 	st.t.Helper()
-	for end := time.Now().Add(time.Minute); !strings.Contains(st.heard(), what); time.Sleep(5 * time.Millisecond) {
+	st.awaitTimes(1, what)
+}
+
+// awaitTimes returns when it was told it so often.
+func (st *stage) awaitTimes(n int, what string) {
+	st.t.Helper()
+	for end := time.Now().Add(time.Minute); strings.Count(st.heard(), what) < n; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			st.t.Fatalf("codex was never told %s", what)
+			st.t.Fatalf("codex was never told %s, %d times", what, n)
 		}
 	}
 }

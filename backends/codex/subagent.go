@@ -10,10 +10,11 @@ type subagent struct {
 	thread string
 	parent string // the call that started it
 	name   string
-	turn   string // under way; "" when it rests
-	begun  bool   // its start was told
-	over   bool   // its end was told
-	last   string // what it said last
+	turn   string          // under way; "" when it rests
+	turns  map[string]bool // all of them
+	begun  bool            // its start was told
+	over   bool            // its end was told
+	last   string          // what it said last
 	tr     *translator
 }
 
@@ -22,9 +23,7 @@ func (a *subagent) busy() bool { return a.turn != "" || a.tr.running() > 0 }
 // subagent handles what comes of a sub-agent's thread.
 func (t *turn) subagent(thread, method string, n *notification) {
 	a := t.agent(thread)
-	if n.Turn.ID != "" {
-		n.TurnID = n.Turn.ID
-	}
+	a.turns[n.TurnID] = true
 	switch method {
 	case "turn/started":
 		a.turn, a.over = n.TurnID, false
@@ -34,7 +33,7 @@ func (t *turn) subagent(thread, method string, n *notification) {
 			a.turn = ""
 		}
 		t.endAgent(a)
-	case "thread/tokenUsage/updated":
+	case methodUsage:
 		t.tally.agent(thread, n.TokenUsage)
 	case "item/completed":
 		if n.Item.Type == itemMessage {
@@ -50,7 +49,7 @@ func (t *turn) subagent(thread, method string, n *notification) {
 func (t *turn) agent(thread string) *subagent {
 	a := t.subs[thread]
 	if a == nil {
-		a = &subagent{thread: thread}
+		a = &subagent{thread: thread, turns: map[string]bool{}}
 		a.tr = newTranslator(func(d events.Data) { t.emitBelow(a, d) })
 		a.tr.now = t.tr.now
 		t.subs[thread] = a

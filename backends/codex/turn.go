@@ -3,6 +3,9 @@ package codex
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,7 +100,7 @@ func (t *turn) send(p turnParams) {
 		case err != nil:
 			t.refused = err
 			t.overLocked()
-		case t.id == "":
+		case r.Turn.ID != "": // it was told of another one, perhaps, that nobody knows of
 			t.name(r.Turn.ID)
 		}
 	})
@@ -144,19 +147,38 @@ func (t *turn) take(r *route, method string, n *notification, base counts) bool 
 	return true
 }
 
+// ids are those of codex's turns that are a part of this one.
+func (t *turn) ids() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := []string{t.id}
+	for _, a := range t.subs {
+		all = slices.AppendSeq(all, maps.Keys(a.turns))
+	}
+	return all
+}
+
+// methodUsage tells what a thread has used in all its turns.
+const methodUsage = "thread/tokenUsage/updated"
+
+// ofTurn reports whether a message of this kind always says whose turn's it is.
+func ofTurn(method string) bool {
+	return strings.HasPrefix(method, "item/") || strings.HasPrefix(method, "turn/") || method == "error"
+}
+
 // main handles what comes of the conversation's own thread.
 func (t *turn) main(method string, n *notification, base counts) bool {
-	if n.Turn.ID != "" {
-		n.TurnID = n.Turn.ID
-	}
 	if method == "turn/started" && !t.begun && (t.id == "" || t.id == n.TurnID) {
 		t.name(n.TurnID)
 		t.begun = true
 		close(t.started)
 		return true
 	}
+	if n.TurnID == "" && ofTurn(method) {
+		return false
+	}
 	if n.TurnID != "" && n.TurnID != t.id {
-		if method == "thread/tokenUsage/updated" { // of the turns before, told when the thread is resumed
+		if method == methodUsage { // of the turns before, told when the thread is resumed
 			t.tally.base, t.tally.total = n.TokenUsage.Total, n.TokenUsage.Total
 		}
 		return false
@@ -164,7 +186,7 @@ func (t *turn) main(method string, n *notification, base counts) bool {
 	switch method {
 	case "turn/completed":
 		t.completedLocked(n)
-	case "thread/tokenUsage/updated":
+	case methodUsage:
 		t.usage(n.TokenUsage, base)
 	case "error":
 		t.failing(n)

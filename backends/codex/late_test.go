@@ -1,0 +1,62 @@
+package codex_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"innerd/backends"
+	"innerd/backends/backendtest"
+	"innerd/events"
+)
+
+// TestLateWords: what belongs to a turn that has ended is nobody's, whenever it
+// comes: before the next turn has a name, in it, from a sub-agent, or without
+// a name at all.
+func TestLateWords(t *testing.T) {
+	t.Parallel()
+	const (
+		oldTurn  = `"threadId":"{{thread}}","turnId":"turn-00000000-0000-7000-8000-000000000001-1"`
+		began    = `{"method":"turn/started","params":{"threadId":"{{thread}}","turn":{"id":"turn-00000000-0000-7000-8000-000000000001-1"}}}`
+		over     = `{"method":"turn/completed","params":{"threadId":"{{thread}}","turn":{"id":"turn-00000000-0000-7000-8000-000000000001-1","status":"completed"}}}`
+		delta    = `{"method":"item/agentMessage/delta","params":{` + oldTurn + `,"itemId":"old","delta":"late"}}`
+		item     = `{"method":"item/completed","params":{` + oldTurn + `,"item":{"type":"agentMessage","id":"old","text":"late"}}}`
+		command  = `{"method":"item/started","params":{` + oldTurn + `,"item":{"type":"commandExecution","id":"c1","command":"late","cwd":"/"}}}`
+		nameless = `{"method":"item/completed","params":{"threadId":"{{thread}}","item":{"type":"agentMessage","id":"none","text":"late"}}}`
+		call     = `{"id":"call","method":"item/tool/call","params":{` + oldTurn + `,"callId":"c2","tool":"alpha","arguments":{}}}`
+		ask      = `{"id":"ask","method":"item/commandExecution/requestApproval","params":{` + oldTurn + `,"itemId":"c3","command":"late","cwd":"/"}}`
+
+		spawn = `{"method":"item/completed","params":{"threadId":"{{thread}}","turnId":"{{turn}}","item":{"type":"collabAgentToolCall","id":"s1","tool":"spawnAgent",` +
+			`"status":"completed","prompt":"task","receiverThreadIds":["below"]}}}`
+		belowBegan = `{"method":"turn/started","params":{"threadId":"below","turn":{"id":"b1"}}}`
+		belowOver  = `{"method":"turn/completed","params":{"threadId":"below","turn":{"id":"b1","status":"interrupted"}}}`
+		belowSays  = `{"method":"item/agentMessage/delta","params":{"threadId":"below","turnId":"b1","itemId":"i","delta":"late"}}`
+		belowAsks  = `{"id":"below","method":"item/commandExecution/requestApproval","params":{"threadId":"below","turnId":"b1","itemId":"c4","command":"late","cwd":"/"}}`
+	)
+	late := []string{began, delta, item, command, nameless, call, ask, belowBegan, belowSays, belowAsks, over}
+	st := newStage(t, script{"turn/start": {
+		{accepted, started, said("one"), spawn, belowBegan, belowSays, belowOver, finished},
+		slices.Concat(late, []string{accepted, started}, late, []string{said("two"), finished}),
+	}})
+	c := st.open(idA, "")
+	set := backends.Settings{Tools: []backends.Tool{tool("alpha")}}
+	evs, _, err := run(t, c, backendtest.Turn{}, set)
+	if dump := backendtest.Dump(evs); err != nil || !slices.Equal(texts(evs), []string{"one"}) || !strings.Contains(dump, `"late"`) {
+		t.Fatalf("%v\n%s", err, dump)
+	}
+	evs, _, err = run(t, c, backendtest.Turn{Permission: backends.PermissionAsk}, set)
+	if dump := backendtest.Dump(evs); err != nil || !slices.Equal(texts(evs), []string{"two"}) || strings.Contains(dump, "late") {
+		t.Errorf("%v\n%s", err, dump)
+	}
+	for _, e := range evs {
+		if _, asked := e.Data.(events.PermissionRequest); asked {
+			t.Error("the host was asked for a turn that has ended")
+		}
+	}
+	for _, id := range []string{"ask", "below", "call"} {
+		st.awaitTimes(2, `"id":"`+id+`","result"`) // refused, each time
+	}
+	if st.strays.Load() != 2 { // what has no name at all may be of anything
+		t.Errorf("%d strays", st.strays.Load())
+	}
+}
