@@ -2,7 +2,9 @@ package runs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,7 +62,8 @@ type conversation struct {
 	unsaved bool                // the file is older than state
 }
 
-// storedConversation is STATE/conversations/<id>/state.json.
+// storedConversation is STATE/conversations/<id>/state.json, and, while its
+// agent is being told something, the newer ahead.json.
 type storedConversation struct {
 	ID        string           `json:"id"`
 	Owner     string           `json:"owner"`
@@ -70,6 +73,7 @@ type storedConversation struct {
 	Session   backends.Session `json:"session"`
 	Record    history.Record   `json:"record"`
 	LastUsed  time.Time        `json:"last_used"`
+	Writes    int64            `json:"writes,omitempty"` // the larger of two is the newer
 }
 
 func conversationKey(owner, backend, contextID string) string {
@@ -80,39 +84,66 @@ func (c *conversation) key() string {
 	return conversationKey(c.owner, c.backend.Name(), c.contextID)
 }
 
-func (c *conversation) file() string { return "conversations/" + c.id + "/state.json" }
+func stateFile(id string) string { return "conversations/" + id + "/state.json" }
+func aheadFile(id string) string { return "conversations/" + id + "/ahead.json" }
 
 // update changes the stored part and writes it; it is durable when update
 // returns. A run's own conversation is not stored.
 func (c *conversation) update(store *journal.Store, change func(*storedConversation)) error {
-	return c.write(store, store.WriteFile, change)
+	return c.write(func(data []byte) error { return store.WriteFile(stateFile(c.id), data) }, store, change)
 }
 
 // note is update for what the end of the turn will write again: it outlives
-// this process, and may not outlive the machine. A sync here would be the
-// larger part of what a warm turn waits for.
+// this process, and may not outlive the machine. A sync here, or a file that takes
+// the other's place, would be the larger part of what a warm turn waits for.
 func (c *conversation) note(store *journal.Store, change func(*storedConversation)) error {
-	return c.write(store, store.PutFile, change)
+	return c.write(func(data []byte) error { return store.OverwriteFile(aheadFile(c.id), data) }, store, change)
 }
 
-func (c *conversation) write(store *journal.Store, to func(string, []byte) error, change func(*storedConversation)) error {
+func (c *conversation) write(to func([]byte) error, store *journal.Store, change func(*storedConversation)) error {
 	c.save.Lock()
 	defer c.save.Unlock()
 	st := c.loadLocked(store)
 	change(st)
+	st.Writes++
 	c.began.Store(!st.Session.Zero())
 	if c.contextID == "" {
 		return nil
 	}
 	data, err := json.Marshal(st)
 	if err == nil {
-		err = to(c.file(), data)
+		err = to(data)
 	}
 	c.unsaved = err != nil
 	if err != nil {
 		return fmt.Errorf("runs: conversation %s: %w", c.id, err)
 	}
 	return nil
+}
+
+// readConversation reads the newer of a conversation's two files. One that is
+// ahead and no whole was being written when its server died, before its agent
+// was told anything. fs.ErrNotExist: there is neither.
+func readConversation(store *journal.Store, id string) (storedConversation, error) {
+	st, err := readState(store, stateFile(id), id)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return st, err
+	}
+	if ahead, aerr := readState(store, aheadFile(id), id); aerr == nil && (err != nil || ahead.Writes > st.Writes) {
+		return ahead, nil
+	}
+	return st, err
+}
+
+func readState(store *journal.Store, file, id string) (st storedConversation, err error) {
+	raw, err := store.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(raw, &st)
+	}
+	if err == nil && (st.ID != id || st.ContextID == "") {
+		err = fmt.Errorf("runs: %s is of another conversation", file)
+	}
+	return st, err
 }
 
 // stored is a copy of the stored part.
@@ -128,11 +159,15 @@ func (c *conversation) loadLocked(store *journal.Store) *storedConversation {
 	if c.state != nil {
 		return c.state
 	}
-	c.state = &storedConversation{}
-	raw, err := store.ReadFile(c.file())
-	if err != nil || json.Unmarshal(raw, c.state) != nil || c.state.ID != c.id {
-		*c.state = storedConversation{ID: c.id, Owner: c.owner, ContextID: c.contextID, Backend: c.backend.Name()}
+	var st storedConversation
+	err := fs.ErrNotExist
+	if c.contextID != "" {
+		st, err = readConversation(store, c.id)
 	}
+	if err != nil {
+		st = storedConversation{ID: c.id, Owner: c.owner, ContextID: c.contextID, Backend: c.backend.Name()}
+	}
+	c.state = &st
 	return c.state
 }
 

@@ -1,5 +1,7 @@
 package runs
 
+import "innerd/events/journal"
+
 // WithConversations bounds how many conversations are kept.
 func (l Limits) WithConversations(n int) Limits {
 	l.conversations = n
@@ -19,4 +21,11 @@ func (m *Manager) Loaded() int {
 		c.save.Unlock()
 	}
 	return n
+}
+
+// NewerOf reads a conversation's files, and says how often the newer was
+// written and when it was used.
+func NewerOf(store *journal.Store, id string) (writes int64, err error) {
+	st, err := readConversation(store, id)
+	return st.Writes, err
 }

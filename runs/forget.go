@@ -54,6 +54,6 @@ func (m *Manager) knows(id string) bool {
 	if loaded {
 		return true
 	}
-	_, err := m.store.ReadFile("conversations/" + id + "/state.json")
+	_, err := readConversation(m.store, id)
 	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -69,12 +68,11 @@ func (m *Manager) countLeft(log *journal.Log) {
 }
 
 func (m *Manager) loadConversation(id string) {
-	raw, err := m.store.ReadFile("conversations/" + id + "/state.json")
-	if err != nil {
+	st, err := readConversation(m.store, id)
+	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	var st storedConversation
-	if err := json.Unmarshal(raw, &st); err != nil || st.ID != id || st.ContextID == "" {
+	if err != nil {
 		m.log.Warn("a conversation's file is damaged and left alone", slog.Group("", "conversation", id, "backend", st.Backend), "error", err)
 		return
 	}

@@ -61,6 +61,10 @@ func (f *faults) OpenFile(name string, flag int, perm fs.FileMode) (journal.File
 	return &faultFile{File: file, f: f, name: name}, nil
 }
 
+func (f *faults) Mkdir(name string, perm fs.FileMode) error {
+	return f.do("mkdir", name, func() error { return f.FS.Mkdir(name, perm) })
+}
+
 func (f *faults) MkdirAll(name string, perm fs.FileMode) error {
 	return f.do("mkdir", name, func() error { return f.FS.MkdirAll(name, perm) })
 }

@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -44,20 +46,63 @@ func (s *Store) writeFile(rel string, data []byte, sync bool) error {
 	if err := s.fs.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	for {
-		err = replaceFile(s.fs, name, data, sync)
-		if err == nil || !outOfFiles(err) || !s.spares.give() {
-			break
+	replace := func() error { return replaceFile(s.fs, name, data, sync) }
+	err = s.insist(replace(), replace)
+	if err == nil && sync {
+		err = s.fs.SyncDir(filepath.Dir(name))
+	}
+	return err
+}
+
+// OverwriteFile is PutFile in the file itself, without a new one whose name
+// takes its place: that costs a file system several times as much. Whoever dies
+// on the way leaves a mixture, which the reader must know from the whole.
+func (s *Store) OverwriteFile(rel string, data []byte) error {
+	if s.volatile() {
+		return s.WriteFile(rel, data)
+	}
+	name, err := s.below(rel)
+	if err != nil {
+		return err
+	}
+	err = s.overwrite(name, data)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = s.fs.MkdirAll(filepath.Dir(name), 0o700); err == nil {
+			err = s.overwrite(name, data)
 		}
+	}
+	return s.insist(err, func() error { return s.overwrite(name, data) })
+}
+
+func (s *Store) overwrite(name string, data []byte) error {
+	f, err := s.fs.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = writeAt(f, data, 0)
+	if err == nil {
+		var st fs.FileInfo
+		if st, err = f.Stat(); err == nil && st.Size() > int64(len(data)) {
+			err = f.Truncate(int64(len(data)))
+		}
+	}
+	if err == nil && s.opt.Fsync == FsyncAlways {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// insist tries a write again that failed for want of a descriptor or of space,
+// with those that are kept for that.
+func (s *Store) insist(err error, write func() error) error {
+	for outOfFiles(err) && s.spares.give() {
+		err = write()
 	}
 	if err != nil {
 		s.noteShort(err)
 	}
-	for err != nil && diskFull(err) && s.giveReserve() {
-		err = replaceFile(s.fs, name, data, sync)
-	}
-	if err == nil && sync {
-		err = s.fs.SyncDir(filepath.Dir(name))
+	for err != nil && diskFull(err) && s.giveReserve(reserveOfEnds) {
+		err = write()
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 // FS is the file layer. Paths are absolute. Tests put faults into it.
 type FS interface {
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
+	Mkdir(name string, perm fs.FileMode) error
 	MkdirAll(name string, perm fs.FileMode) error
 	Rename(from, to string) error
 	Remove(name string) error
@@ -84,6 +85,7 @@ func (f osFile) WriteAt(p []byte, off int64) (n int, err error) {
 // maxWrite is what one write(2) is given at most.
 const maxWrite = 1 << 30
 
+func (osFS) Mkdir(name string, perm fs.FileMode) error    { return os.Mkdir(name, perm) }
 func (osFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
 func (osFS) Rename(from, to string) error                 { return os.Rename(from, to) }
 func (osFS) Remove(name string) error                     { return os.Remove(name) }

@@ -19,16 +19,21 @@ type reserve struct {
 const (
 	reserveBytes = 1 << 20
 	reservePiece = 64 << 10
+	// reserveOfEnds is what only the end of a run may take. The rest is for what
+	// can do without: where others take each piece as it is given up, a file of a
+	// hundred bytes would take it all.
+	reserveOfEnds = reserveBytes * 3 / 4
 )
 
 func (s *Store) reserveName() string { return filepath.Join(s.dir, "reserve") }
 
-// giveReserve gives up a piece, and says whether there was one.
-func (s *Store) giveReserve() bool {
+// giveReserve gives up a piece, and says whether there was one beside those
+// that are to be kept.
+func (s *Store) giveReserve(keep int64) bool {
 	r := &s.reserve
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held == 0 {
+	if r.held <= keep {
 		return false
 	}
 	left := max(r.held-reservePiece, 0)

@@ -86,7 +86,7 @@ func (l *Log) sayFullLocked(cause error) {
 	line = append(line, '\n')
 	l.mu.Unlock()
 	if diskFull(cause) {
-		l.s.giveReserve()
+		l.s.giveReserve(reserveOfEnds)
 	}
 	_, err = l.disk.write(l, line)
 	l.mu.Lock()
@@ -173,7 +173,7 @@ func (l *Log) endFromReserveLocked(d *[]events.Data, e *RunEnd, cause error) err
 	if err != nil && diskFull(err) && l.disk.endInStock(l, buf[n:]) == nil {
 		err = nil
 	}
-	for err != nil && diskFull(err) && l.s.giveReserve() { // for as much as others leave of it
+	for err != nil && diskFull(err) && l.s.giveReserve(0) { // for as much as others leave of it
 		var k int
 		k, err = l.writeEnd(buf[n:])
 		n += k

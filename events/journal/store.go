@@ -200,10 +200,7 @@ func (s *Store) begin(l *Log, request json.RawMessage) error {
 		l.request = slices.Clone(request)
 		return nil
 	}
-	err := s.fs.RemoveAll(l.dir) // what may be left of a run of this id
-	if err == nil {
-		err = s.fs.MkdirAll(l.dir, 0o700)
-	}
+	err := s.freshDir(l.dir)
 	if err == nil {
 		err = writeRequest(s.fs, l, request, s.opt.Fsync == FsyncAlways)
 	}
@@ -220,6 +217,20 @@ func (s *Store) begin(l *Log, request json.RawMessage) error {
 			_ = l.disk.file.Close()
 		}
 		_ = s.fs.RemoveAll(l.dir)
+	}
+	return err
+}
+
+// freshDir makes a run's folder, without what may be left of a run of its id.
+func (s *Store) freshDir(dir string) error {
+	err := s.fs.Mkdir(dir, 0o700)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		if err = s.fs.RemoveAll(dir); err == nil {
+			err = s.fs.Mkdir(dir, 0o700)
+		}
+	case errors.Is(err, fs.ErrNotExist): // somebody has removed runs/
+		err = s.fs.MkdirAll(dir, 0o700)
 	}
 	return err
 }

@@ -172,7 +172,7 @@ func (t *runsFile) close() {
 func (s *Store) recordEnd(id string, e RunEnd, size int64) error {
 	r := record{Op: opEnd, ID: id, End: &e, Bytes: size}
 	err := s.table.append(r, s.opt.Fsync == FsyncAlways)
-	for err != nil && diskFull(err) && s.giveReserve() {
+	for err != nil && diskFull(err) && s.giveReserve(reserveOfEnds) {
 		err = s.table.append(r, s.opt.Fsync == FsyncAlways)
 	}
 	return err

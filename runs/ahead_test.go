@@ -1,0 +1,82 @@
+package runs_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"testing"
+
+	"innerd/events"
+	"innerd/runs"
+)
+
+func written(n int) string {
+	raw, _ := json.Marshal(map[string]any{"id": "c1", "context_id": "c", "writes": n})
+	return string(raw)
+}
+
+// TestTheNewerFileCounts: what was written ahead counts until the end of the
+// turn is, and never where it is no whole.
+func TestTheNewerFileCounts(t *testing.T) {
+	whole := written(1_000_000)
+	for name, files := range map[string]struct {
+		state, ahead string
+		writes       int64
+		err          error
+	}{
+		"state alone":               {state: written(2), writes: 2},
+		"of a build without ahead":  {state: `{"id":"c1","context_id":"c"}`},
+		"ahead is newer":            {state: written(2), ahead: written(3), writes: 3},
+		"ahead is of an older turn": {state: written(4), ahead: written(3), writes: 4},
+		"ahead is half":             {state: written(2), ahead: written(3)[:20], writes: 2},
+		"over a longer one":         {state: written(2), ahead: written(3) + whole[len(written(3)):], writes: 2},
+		"of another conversation":   {state: written(2), ahead: `{"id":"c2","context_id":"c","writes":9}`, writes: 2},
+		"before the first end":      {ahead: written(1), writes: 1},
+		"nothing":                   {err: fs.ErrNotExist},
+		"half, and nothing else":    {ahead: written(1)[:20], err: fs.ErrNotExist},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for file, data := range map[string]string{"state.json": files.state, "ahead.json": files.ahead} {
+				if data == "" {
+					continue
+				}
+				if err := w.store.WriteFile("conversations/c1/"+file, []byte(data)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			writes, err := runs.NewerOf(w.store, "c1")
+			if writes != files.writes || !errors.Is(err, files.err) {
+				t.Errorf("the one written %d times, %v; want %d, %v", writes, err, files.writes, files.err)
+			}
+		})
+	}
+}
+
+// TestAheadOnlyWhileToldSomething: in a turn the file ahead is the newer one,
+// after it the other.
+func TestAheadOnlyWhileToldSomething(t *testing.T) {
+	w := newWorld(t)
+	read := func(file string) (writes int64) {
+		t.Helper()
+		id := w.m.Conversations("me")[0].ID
+		raw, err := w.store.ReadFile("conversations/" + id + "/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var st struct{ Writes int64 }
+		if err := json.Unmarshal(raw, &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Writes
+	}
+	w.run(inContext("c"), said("one"), script(`[{"text":"1"}]`))
+	if a, s := read("ahead.json"), read("state.json"); a >= s {
+		t.Errorf("after a turn: ahead %d, state %d", a, s)
+	}
+	run := w.begin(inContext("c"), func(s *runs.Spec) { s.Settings.Interactive = true }, said("one", "1", "two"), script(`[{"text":"2"},{"ask":{"message":"go on?","schema":{"type":"string"}}}]`))
+	until[events.InputRequired](t, run)
+	if a, s := read("ahead.json"), read("state.json"); a <= s {
+		t.Errorf("in a turn: ahead %d, state %d", a, s)
+	}
+}
