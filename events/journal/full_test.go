@@ -190,6 +190,37 @@ func TestDiskStaysFullAndTheReserveIsTaken(t *testing.T) {
 	}
 }
 
+// What else is written on a full disk, and fails, leaves the ends of runs what
+// they need: the end of a long message is longer than a file of the stock.
+func TestReserveIsForEnds(t *testing.T) {
+	f := newFaults()
+	dir := t.TempDir()
+	s := open(t, dir, &journal.Options{FS: f})
+	l := create(t, s, run)
+	say(t, l, "a")
+	await(t, l, 1)
+	disk := &fullDisk{room: 30, err: syscall.ENOSPC} // others take each piece that is given up
+	f.set(disk.hook)
+	for range 30 {
+		if err := s.WriteFile("conversations/c/state.json", bytes.Repeat([]byte("x"), 100)); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+	_ = l.End([]events.Data{events.NewError(events.ErrStorage, strings.Repeat("x", 300<<10)), events.End{State: events.Failed}}, journal.RunEnd{State: events.Failed, ErrorType: events.ErrStorage})
+	all := visible(t, l, 0)
+	if n := len(all); n != 3 || all[n-1] != "3 [session.end]" {
+		t.Fatal(all)
+	}
+	_ = s.Close()
+	s = open(t, dir, &journal.Options{FS: f})
+	l, err := s.Get(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, visible(t, l, 0), all...)
+	f.set(nil)
+}
+
 // noNewFile is a full disk that takes no new file of a run either.
 type noNewFile struct {
 	*faults
