@@ -305,6 +305,7 @@ func (c *conversation) adopt(p *process) bool {
 // watch ends the conversation with its process, unless it was retired.
 func (c *conversation) watch(p *process) {
 	<-p.child.Done()
+	p.sayLate()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.p == p {

@@ -45,6 +45,7 @@ func (p *process) attachNext() *turn {
 func (p *process) attach(t *turn) {
 	t.begin()
 	p.mu.Lock()
+	t.begun = !p.begins
 	p.turn, p.next, p.used = t, nil, true
 	p.mu.Unlock()
 }

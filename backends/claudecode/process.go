@@ -48,6 +48,8 @@ type process struct {
 	moved   string                          // a session id that claude chose
 	odd     int                             // what did not belong on stdout; the reader's
 	strays  int                             // messages outside of a run; the reader's
+	begins  bool                            // it says when it begins with an input
+	late    int                             // lines for nobody, of a turn that has ended say
 
 	stray func(events.Event)
 }
@@ -264,16 +266,20 @@ func (p *process) line(b []byte) {
 	if p.opens(l) {
 		t = p.attachNext()
 	}
+	whose := t
+	if t != nil && t.late(l) {
+		whose = nil
+	}
 	switch l.Type {
 	case lineControlResponse:
 		p.resolve(l.Response)
 	case lineControlRequest:
-		p.request(t, l)
+		p.request(whose, l)
 	case lineControlCancel:
 		p.cancel(l.RequestID)
 	default:
-		p.note(l, t == nil)
-		if t != nil {
+		p.note(l, whose == nil)
+		if whose != nil {
 			t.line(p, l)
 			return
 		}
@@ -285,6 +291,7 @@ func (p *process) line(b []byte) {
 
 // note keeps what matters whether there is a turn or not.
 func (p *process) note(l *line, outside bool) {
+	p.tells(l, outside)
 	switch {
 	case l.Type == lineReset, l.Type == lineSystem && l.Subtype == "init":
 		p.mu.Lock()

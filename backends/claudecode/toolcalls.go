@@ -18,6 +18,7 @@ func (t *translator) toolUse(l *line, b block) {
 	if l.Parent == "" {
 		t.interrupt()
 	}
+	t.started[b.ID] = true
 	if t.silent(b.Name) || b.Name == toolStructured && t.schema {
 		return
 	}

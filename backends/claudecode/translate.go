@@ -29,11 +29,12 @@ type translator struct {
 	schema bool                   // the answer is structured output
 	more   func() bool            // another message may follow the one that ends
 
-	cur    apiMessage
-	gone   string // of the block that streams: what was closed before its end
-	calls  map[string]call
-	agents map[string]*agent // sub-agents that run, by claude's id of them
-	shells map[string]bool   // commands that run in the background, likewise
+	cur     apiMessage
+	gone    string // of the block that streams: what was closed before its end
+	calls   map[string]call
+	started map[string]bool   // all calls that there were
+	agents  map[string]*agent // sub-agents that run, by claude's id of them
+	shells  map[string]bool   // commands that run in the background, likewise
 
 	mu       sync.Mutex
 	files    map[string][]changes.Leaving // that a call may delete or move; also of those who allow it
@@ -67,7 +68,7 @@ type failure struct {
 func newTranslator(emit func(events.Data), silent func(string) bool) *translator {
 	return &translator{
 		speaker: speaker{emit: emit}, now: time.Now, silent: silent, more: func() bool { return false },
-		calls: map[string]call{}, agents: map[string]*agent{}, shells: map[string]bool{},
+		calls: map[string]call{}, started: map[string]bool{}, agents: map[string]*agent{}, shells: map[string]bool{},
 	}
 }
 

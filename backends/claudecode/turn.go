@@ -21,6 +21,7 @@ type turn struct {
 	waits       bool // for background work; else that is ended
 	began       time.Time
 	notices     []string // told at its beginning
+	begun       bool     // claude has begun with that input, or is one that does not say so
 
 	tr      *translator
 	tally   tally

@@ -207,7 +207,7 @@ func (c *conversation) notification(r *route, method string, n *notification) bo
 	case r.agent != "": // a sub-agent's late words are nobody's
 		return false
 	}
-	return c.outside(method, n) || total
+	return c.outside(method, n)
 }
 
 // outside takes what belongs to no run: a compaction that was asked for, what
@@ -234,7 +234,7 @@ func (c *conversation) outside(method string, n *notification) bool {
 	case method == "warning":
 		c.b.log.Info("codex warns", "warning", n.Message)
 	default:
-		return false
+		return !ofTurn(method)
 	}
 	return true
 }

@@ -207,7 +207,7 @@ func (s *server) watch(child *proc.Child) {
 		s.log.Warn("codex has ended", "code", exit.Code, "signal", exit.Signal, "stderr_bytes", len(exit.StderrTail))
 	}
 	if late > 0 {
-		s.log.Warn("codex has ended; some of what it said was for nobody", "late_events", late)
+		s.log.Info("codex has ended; some of what it said was for nobody", "late_events", late)
 	}
 	s.peer.Close(crashed(exit))
 	for _, r := range all {

@@ -234,7 +234,11 @@ func (c *conversation) ask(r *rpc.Request, q *question) {
 		respond(noUser)
 		return
 	}
+	begun := false
 	asked := t.locked(func() {
+		if begun = t.begun; !begun {
+			return // it is of the turn before
+		}
 		t.tr.interrupt()
 		t.request("", events.Request{Kind: events.KindQuestion, Message: q.message(), Schema: q.schema()}, func(a events.Answer) {
 			text := plainText(a.Value)
@@ -244,7 +248,7 @@ func (c *conversation) ask(r *rpc.Request, q *question) {
 			respond(text)
 		})
 	})
-	if !asked {
+	if !asked || !begun {
 		respond(noUser)
 	}
 }

@@ -42,6 +42,7 @@ type conversation struct {
 	shells   bool // a command was run that may have left something
 	detaches bool // one was told to outlive the session
 	strays   int
+	ended    backends.Ended // messages of turns that are over, and inputs that were begun with
 }
 
 func newConversation(b *Backend, cfg backends.Config, bin binary, l login) *conversation {
@@ -168,6 +169,7 @@ func (c *conversation) attach(t *turn) {
 }
 
 func (c *conversation) detachTurn() {
+	c.ended.Add(c.current().ids()...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.turn = nil
@@ -186,8 +188,9 @@ func (c *conversation) alive() {
 	}
 }
 
-// event takes one event of the session. The reader calls it.
-func (c *conversation) event(e *event) {
+// event takes one event of the session; false: it is for nobody. The reader
+// calls it.
+func (c *conversation) event(e *event) bool {
 	switch e.Type {
 	case evResume:
 		c.mu.Lock()
@@ -201,14 +204,15 @@ func (c *conversation) event(e *event) {
 			c.mu.Unlock()
 		}
 	}
-	if t := c.current(); t == nil || !t.event(e) {
-		c.outside(e)
+	if t := c.current(); t != nil && t.event(e) {
+		return true
 	}
+	return c.outside(e)
 }
 
 // outside is what the session says between runs: a compaction that is shown,
-// text of a turn that nobody asked for.
-func (c *conversation) outside(e *event) {
+// text of a turn that nobody asked for. False: it is for nobody.
+func (c *conversation) outside(e *event) bool {
 	var d events.Data
 	switch {
 	case e.Type == evCompactStart:
@@ -223,14 +227,14 @@ func (c *conversation) outside(e *event) {
 				c.session, e.Data.RequestID, decision{Kind: "reject", Feedback: noRun},
 			})
 		}
-		return
+		return true
 	case e.Type == evExternal:
 		if p := c.proc(); p != nil {
 			p.tell("session.tools.handlePendingToolCall", toolAnswer{c.session, e.Data.RequestID, failed(noRun)})
 		}
-		return
+		return true
 	default:
-		return
+		return e.AgentID == "" && !ofTurn[e.Type]
 	}
 	c.mu.Lock()
 	c.strays++
@@ -239,6 +243,7 @@ func (c *conversation) outside(e *event) {
 	if say && c.cfg.Stray != nil {
 		c.cfg.Stray(events.Event{Data: d})
 	}
+	return true
 }
 
 func (c *conversation) proc() *process {

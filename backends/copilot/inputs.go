@@ -105,6 +105,16 @@ func (in *inputs) close() bool {
 	return true
 }
 
+// left are the ids of what copilot has not begun with.
+func (in *inputs) left() (ids []string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, x := range in.open {
+		ids = append(ids, x.id)
+	}
+	return ids
+}
+
 // shut lets nothing more in, whatever was sent.
 func (in *inputs) shut() {
 	in.mu.Lock()

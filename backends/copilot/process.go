@@ -38,7 +38,7 @@ type process struct {
 
 	mu    sync.Mutex
 	convs map[string]*conversation // by session
-	late  int                      // events of sessions that nobody has
+	late  int                      // events for nobody: of turns that have ended, of sessions that nobody has
 	odd   int                      // what did not belong on stdout
 	ready bool
 
@@ -140,7 +140,7 @@ func (p *process) watch(child *proc.Child) {
 		c.lost()
 	}
 	if late > 0 {
-		p.log.Warn("copilot has ended; some of what it said was for nobody", "late_events", late)
+		p.log.Info("copilot has ended; some of what it said was for nobody", "late_events", late)
 	}
 	close(p.gone)
 }
@@ -175,9 +175,7 @@ func (p *process) notification(method string, params json.RawMessage) {
 	}
 	c := p.conversation(n.SessionID)
 	if c == nil {
-		p.mu.Lock()
-		p.late++
-		p.mu.Unlock()
+		p.countLate()
 		return
 	}
 	typ := typeOf(n.Event)
@@ -193,7 +191,16 @@ func (p *process) notification(method string, params json.RawMessage) {
 		p.garbage("an event that is no object")
 		return
 	}
-	c.event(e)
+	if !c.event(e) {
+		p.countLate()
+	}
+}
+
+// countLate counts what is for nobody.
+func (p *process) countLate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.late++
 }
 
 // stranger counts an event of a type that nobody knows.

@@ -26,6 +26,7 @@ type turn struct {
 	tr      *translator
 	emitted int
 	ended   bool // nothing more is reported
+	begun   bool // copilot has begun with an input of this turn's
 	quiet   bool // the model has stopped, and nothing that was put in waits
 	putOff  bool // the model has stopped, but something that was put in waits
 	gaveUp  *failure
@@ -99,7 +100,7 @@ func (t *turn) locked(f func()) bool {
 func (t *turn) event(e *event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended {
+	if t.ended || t.late(e) {
 		return false
 	}
 	before := t.emitted
@@ -170,7 +171,8 @@ func (t *turn) taken(d *data) {
 	if d.Source != "" && d.Source != "user" {
 		return // copilot's own, of a schedule say
 	}
-	t.quiet, t.putOff = false, false
+	t.c.ended.Add(d.MessageID) // it is begun with once
+	t.begun, t.quiet, t.putOff = true, false, false
 	if x := t.in.take(d.MessageID); x != nil {
 		t.steered(x)
 	}

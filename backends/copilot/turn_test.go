@@ -474,6 +474,7 @@ func TestCancelWhileTheLogWaits(t *testing.T) {
 func TestWithdrawnPermission(t *testing.T) {
 	later := backendtest.Reply{Kind: events.KindPermission, Tool: "two", After: 50 * time.Millisecond, Answer: events.Answer{Outcome: events.OutcomeAllowed}}
 	_, rec, _, err := play(t, backends.Settings{}, backendtest.Turn{Host: backendtest.Host{Replies: []backendtest.Reply{later}}}, acts([]act{
+		event(`{"type":"subagent.started","agentId":"a","data":{"toolCallId":"t","agentName":"x"}}`),
 		event(`{"type":"permission.requested","agentId":"a","data":{"requestId":"p","permissionRequest":{"kind":"hook","toolCallId":"c","toolName":"one","toolArgs":{}}}}`),
 		event(`{"type":"permission.completed","agentId":"a","data":{"requestId":"p","result":{"kind":"cancelled"}}}`),
 		event(`{"type":"permission.requested","data":{"requestId":"q","permissionRequest":{"kind":"hook","toolCallId":"d","toolName":"two","toolArgs":{}}}}`),

@@ -43,6 +43,7 @@ func (c claude) take() bool {
 		c.answered(m.Response.RequestID, textIn(m.Response.Response, "text"))
 	case "user":
 		t := &turn{id: m.UUID}
+		c.write(`{"type":"command_lifecycle","command_uuid":%q,"state":"started"}`, t.id)
 		c.write(`{"type":"stream_event","event":{"type":"message_start","message":{"id":"m-%s","model":"claude-fake"}}}`, t.id)
 		c.write(`{"type":"stream_event","event":{"type":"content_block_start","content_block":{"type":"text","text":""}}}`)
 		go c.play(t, texts(m.Message)) // ends with the turn, or with the process
