@@ -121,7 +121,7 @@ func (c *apart) post(t *testing.T, r *rig, text string) *server.Tape {
 	t.Helper()
 	meta := map[string]any{
 		"model": c.v.model, "credentials": map[string]any{"api_key": c.sc.Key(), "base_url": c.v.base(c.sc)}, "timeout_s": 600,
-		"native_tool_schemas": []any{map[string]any{"name": "look", "description": "A tool.", "parameters": map[string]any{"type": "object"}}},
+		"native_tool_schemas": lookSchemas,
 	}
 	if c.second() {
 		meta["agent_options"] = map[string]any{"tools": "mcp"}

@@ -166,7 +166,7 @@ func (k *talk) orders(t testing.TB, orders, steps string) *server.Tape {
 	t.Helper()
 	meta := map[string]any{
 		"credentials":         map[string]any{"api_key": "sk-" + k.context, "base_url": "http://127.0.0.1:9/v1"},
-		"native_tool_schemas": []any{map[string]any{"name": "look", "description": "A tool.", "parameters": map[string]any{"type": "object"}}},
+		"native_tool_schemas": lookSchemas,
 	}
 	b := body(k.backend, "", meta)
 	if k.backend == "simulate" {

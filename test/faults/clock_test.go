@@ -116,8 +116,12 @@ func withClock(t *testing.T) string {
 // year.
 func TestClockThatJumps(t *testing.T) {
 	binary := withClock(t)
+	both(t, func(t *testing.T, c *cast) { jumpClock(t, c, binary) })
+}
+
+func jumpClock(t *testing.T, c *cast, binary string) {
 	began := time.Now()
-	r := newRig(t)
+	r := c.rig(t)
 	r.Binary = binary
 	clock := filepath.Join(r.Home, "clock")
 	r.Env = append(r.Env, clockEnv+"="+clock)
@@ -127,9 +131,8 @@ func TestClockThatJumps(t *testing.T) {
 	jump := func(by time.Duration) { write(t, clock, fmt.Append(nil, by.Milliseconds())) }
 	jump(0)
 	r.start()
-	steps := `[{"flood":{"deltas":400,"per_second":2000}},{"call":{"tool":"wait"}},{"flood":{"deltas":400,"per_second":2000}},{"call":{"tool":"wait"}},{"text":"over"}]`
-	run := r.Post(t, simulate(steps, map[string]any{"timeout_s": 300}))
-	left := r.Post(t, simulate(`[{"text":"a"},{"call":{"tool":"wait"}}]`, nil))
+	run := c.actor(t, r).does(t, map[string]any{"timeout_s": 300}, paced(400, 30, 2000), look("1"), paced(400, 30, 2000), look("2"), say("over"))
+	left := c.actor(t, r).does(t, nil, say("a"), look("x"))
 	server.Until[events.ToolRequest](left, 1)
 	tasks := []string{run.TaskID(), left.TaskID()}
 	ledgers := []*ledger.Ledger{ledger.New(), ledger.New()}
@@ -149,7 +152,7 @@ func TestClockThatJumps(t *testing.T) {
 	attached.clean()
 	r.Kill()
 	jump(year / 2)
-	r.start()
+	unasked := c.again(t, r)
 	for _, p := range readers {
 		p.clean()
 	}
@@ -166,7 +169,8 @@ func TestClockThatJumps(t *testing.T) {
 		r.late(ledgers[i], "late", task)
 		res.Add(r.compare(ledgers[i], task))
 	}
-	result(t, "wall clock a year ahead, two back, killed, ahead again (simulate)", res, time.Since(began))
+	unasked()
+	c.result(t, "wall clock a year ahead, two back, killed, ahead again", res, began)
 }
 
 // clockIs reports whether a run that begins now is logged at a time that is so

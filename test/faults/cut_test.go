@@ -81,9 +81,11 @@ func cuts() (all []fault) {
 }
 
 // A run is followed over connections that break at every kind of place.
-func TestConnectionIsCutAtEveryPlace(t *testing.T) {
-	r := newRig(t).start()
-	p := r.Post(t, simulate(`[{"reasoning":"some thought"},{"flood":{"deltas":1500,"per_second":3000,"bytes":30}},{"tool":{"name":"shell","input":{"command":"ls"},"output":"a"}},{"text":"over"}]`, nil))
+func TestConnectionIsCutAtEveryPlace(t *testing.T) { both(t, cutEverywhere) }
+
+func cutEverywhere(t *testing.T, c *cast) {
+	r := c.rig(t).start()
+	p := c.actor(t, r).does(t, nil, think("some thought"), paced(1500, 30, 3000), lists(), say("over"))
 	task := p.TaskID()
 	l := ledger.New()
 
@@ -93,7 +95,7 @@ func TestConnectionIsCutAtEveryPlace(t *testing.T) {
 		to := l.Reader("who comes back").Whole()
 		read(t, to, func(ctx context.Context) error { return r.comeBack(ctx, to, task, n.url) }).clean()
 		n.allHappened(t)
-		result(t, "connection cut at every kind of byte, plain reader (simulate)", r.compare(l, task), time.Since(began))
+		c.result(t, "connection cut at every kind of byte, plain reader", r.compare(l, task), began)
 	})
 	t.Run("host client", func(t *testing.T) {
 		began := time.Now()
@@ -103,7 +105,7 @@ func TestConnectionIsCutAtEveryPlace(t *testing.T) {
 			t.Error(err)
 		}
 		n.allHappened(t)
-		result(t, "connection cut at every kind of byte, host client (simulate)", r.compare(l, task), time.Since(began))
+		c.result(t, "connection cut at every kind of byte, host client", r.compare(l, task), began)
 	})
 	t.Run("at the end", func(t *testing.T) {
 		p.Whole()
@@ -119,9 +121,10 @@ func TestConnectionIsCutAtEveryPlace(t *testing.T) {
 				n = newNetwork(t, r, cut(elsewhere[name], reset))
 				to := l.Reader(name + ", by hand").Whole()
 				read(t, to, func(ctx context.Context) error { return r.comeBack(ctx, to, task, n.url) }).clean()
+				n.allHappened(t)
 			}
 		}
-		result(t, "connection cut in the head, in [DONE] and in the body's end", r.compare(l, task), time.Since(began))
+		c.result(t, "connection cut in the head, in [DONE] and in the body's end", r.compare(l, task), began)
 	})
 }
 

@@ -116,87 +116,92 @@ const indexed = 60 << 10
 // found too, but in its last 64 KiB; the run ends, and the rest of it is
 // served as it was.
 func TestFlippedBitInAnOpenRun(t *testing.T) {
-	began := time.Now()
-	r := newRig(t).start()
-	var tapes []*server.Tape
-	for range pick(8, 60) {
-		p := r.Post(t, simulate(`[{"flood":{"deltas":600,"bytes":30}},{"call":{"tool":"t"}}]`, nil))
-		server.Until[events.ToolRequest](p, 1)
-		tapes = append(tapes, p)
-	}
-	r.Kill()
-	want := map[string][][]byte{}
-	for _, p := range tapes {
-		lines := r.lines(p.TaskID())
-		i := flip(t, r.segment(p.TaskID()), lines, indexed)
-		lines[i] = damaged(i + 1)
-		want[p.TaskID()] = lines
-	}
-	r.start()
-	var all ledger.Result
-	for _, p := range tapes {
-		task := p.TaskID()
-		after := r.Follow(t, task, "0").Whole()
-		if end := after.End(); end.State != events.Failed || end.Reason != events.ErrAdapterRestarted {
-			t.Errorf("run %s ended with %+v", task, end)
+	both(t, func(t *testing.T, c *cast) {
+		began := time.Now()
+		r := c.rig(t).start()
+		var tapes []*server.Tape
+		for range c.many(pick(8, 60), pick(2, 8)) {
+			tapes = append(tapes, c.opens(t, r))
 		}
-		lines := want[task]
-		for _, line := range after.Lines()[min(len(lines), len(after.Lines())):] {
-			lines = append(lines, []byte(line)) // how the run was ended
+		r.Kill()
+		want := map[string][][]byte{}
+		for _, p := range tapes {
+			lines := r.lines(p.TaskID())
+			i := flip(t, r.segment(p.TaskID()), lines, indexed)
+			lines[i] = damaged(i + 1)
+			want[p.TaskID()] = lines
 		}
-		l := ledger.New()
-		taped(l, "who reads the damaged log", after).Whole()
-		all.Add(l.Compare(logOf(lines)))
+		unasked := c.again(t, r)
+		var all ledger.Result
+		for task, lines := range want {
+			all.Add(r.asLeft(t, task, lines))
+			r.endedBy(t, task, events.ErrAdapterRestarted)
+		}
+		unasked()
+		c.result(t, fmt.Sprintf("one bit turned in each of %d open logs", len(tapes)), all, began)
+	})
+}
+
+// asLeft compares a run that was left with what must be left of it, and how it
+// was ended behind that.
+func (r *rig) asLeft(t testing.TB, task string, lines [][]byte) ledger.Result {
+	t.Helper()
+	p := r.Follow(t, task, "0").Whole()
+	got := p.Lines()
+	for _, line := range got[min(len(lines), len(got)):] {
+		lines = append(lines, []byte(line))
 	}
-	result(t, fmt.Sprintf("one bit turned in each of %d open logs (simulate)", len(tapes)), all, time.Since(began))
+	l := ledger.New()
+	taped(l, "who reads what is left", p).Whole()
+	return l.Compare(logOf(lines))
 }
 
 // A log that was cut in the middle of a line is served up to there. Of a run
 // that had ended the rest is said to be damaged; one that had not is ended.
 func TestJournalCutInALine(t *testing.T) {
-	began := time.Now()
-	r := newRig(t).start()
-	var ended, open []string
-	for range pick(6, 60) {
-		ended = append(ended, r.Post(t, simulate(variedSteps, nil)).Completed().TaskID())
-		p := r.Post(t, simulate(`[{"flood":{"deltas":600,"bytes":30}},{"call":{"tool":"t"}}]`, nil))
-		server.Until[events.ToolRequest](p, 1)
-		open = append(open, p.TaskID())
+	both(t, func(t *testing.T, c *cast) {
+		began := time.Now()
+		r := c.rig(t).start()
+		var ended, open []string
+		for range c.many(pick(6, 60), pick(1, 8)) {
+			ended = append(ended, c.actor(t, r).does(t, nil, think("some thought"), lists(), flood(600, 30), say("over")).Completed().TaskID())
+			open = append(open, c.opens(t, r).TaskID())
+		}
+		r.Kill()
+		want := map[string][][]byte{}
+		for i, task := range append(ended, open...) {
+			want[task] = cutInALine(t, r, task, i < len(ended))
+		}
+		unasked := c.again(t, r)
+		var all ledger.Result
+		for task, lines := range want {
+			all.Add(r.asLeft(t, task, lines))
+		}
+		for _, task := range open {
+			r.endedBy(t, task, events.ErrAdapterRestarted)
+		}
+		unasked()
+		c.result(t, fmt.Sprintf("%d logs cut in the middle of a line", len(want)), all, began)
+	})
+}
+
+// cutInALine cuts a run's log and gives the lines that must be served then.
+func cutInALine(t testing.TB, r *rig, task string, ended bool) [][]byte {
+	t.Helper()
+	lines := r.lines(task)
+	n := 1 + rand.N(len(lines)-1)
+	size := rand.N(len(lines[n])) // of the line that is cut
+	for _, line := range lines[:n] {
+		size += len(line) + 1
 	}
-	r.Kill()
-	want := map[string][][]byte{}
-	for i, task := range append(ended, open...) {
-		lines := r.lines(task)
-		n := 1 + rand.N(len(lines)-1)
-		size := rand.N(len(lines[n])) // of the line that is cut
-		for _, line := range lines[:n] {
-			size += len(line) + 1
-		}
-		if err := os.Truncate(r.segment(task), int64(size)); err != nil {
-			t.Fatal(err)
-		}
-		for id := n; id < len(lines) && i < len(ended); id++ {
-			lines[id] = damaged(id + 1)
-		}
-		if i >= len(ended) {
-			lines = lines[:n]
-		}
-		want[task] = lines
+	if err := os.Truncate(r.segment(task), int64(size)); err != nil {
+		t.Fatal(err)
 	}
-	r.start()
-	var all ledger.Result
-	for task, lines := range want {
-		p := r.Follow(t, task, "0").Whole()
-		got := p.Lines()
-		for _, line := range got[min(len(lines), len(got)):] { // how an open run was ended
-			lines = append(lines, []byte(line))
-		}
-		l := ledger.New()
-		taped(l, "who reads what is left", p).Whole()
-		all.Add(l.Compare(logOf(lines)))
+	if !ended {
+		return lines[:n]
 	}
-	for _, task := range open {
-		r.endedBy(t, task, events.ErrAdapterRestarted)
+	for id := n; id < len(lines); id++ {
+		lines[id] = damaged(id + 1)
 	}
-	result(t, fmt.Sprintf("%d logs cut in the middle of a line (simulate)", len(want)), all, time.Since(began))
+	return lines
 }

@@ -127,17 +127,34 @@ func checkSums(t testing.TB, p *server.Tape) {
 // closed properly; the server goes on, is killed and comes back while the disk
 // is full, and works again when it is not.
 func TestDiskStaysFull(t *testing.T) {
-	if !inside(t) {
-		return
+	if inside(t) {
+		both(t, diskStaysFull)
 	}
+}
+
+// manyFloods is more than there is space for, on the disk and beside it. A message
+// that is open when the run ends closes with all of it, so it must fit into
+// what is kept for that.
+var manyFloods = act{
+	turn: func() *modelstub.Turn {
+		var blocks []modelstub.Block
+		for range 200 {
+			blocks = append(blocks, modelstub.Flood(10, 50_000))
+		}
+		turn := modelstub.Say(blocks...)
+		return &turn
+	}(),
+	sim: `{"repeat":1000,"steps":[{"flood":{"deltas":1000,"bytes":200}}]}`,
+}
+
+func diskStaysFull(t *testing.T, c *cast) {
 	began := time.Now()
 	r, d := onDisk(t, "16m")
-	r.start()
-	old := r.Post(t, simulate(`[{"flood":{"deltas":2000,"bytes":500}}]`, nil)).Completed().TaskID()
-	// A message that is open then closes with all of it, so it must fit into what is kept for that.
-	p := r.Post(t, simulate(`[{"reasoning":"a thought"},{"repeat":1000,"steps":[{"flood":{"deltas":1000,"bytes":200}}]}]`, endsOnly))
-	waits := r.Post(t, simulate(`[{"text":"a"},{"call":{"tool":"t"}}]`, nil))
+	c.found(t, r).start()
+	old := c.actor(t, r).does(t, nil, flood(2000, 500)).Completed().TaskID()
+	waits := c.actor(t, r).does(t, nil, say("a"), look("x"))
 	server.Until[events.ToolRequest](waits, 1)
+	p := c.actor(t, r).does(t, endsOnly, think("a thought"), manyFloods)
 	task := p.TaskID()
 	l, l2 := ledger.New(), ledger.New()
 	first, second := r.attached(l, "attached", task, 0), r.returning(l, "returning", task)
@@ -154,7 +171,8 @@ func TestDiskStaysFull(t *testing.T) {
 	if status, _ := r.Call(http.MethodGet, "/tasks/"+old, nil); status != http.StatusNotFound {
 		t.Errorf("the run that had ended is there (%d), and the disk is full", status)
 	}
-	r.killed()
+	r.Kill()
+	unasked := c.again(t, r)
 	r.endedBy(t, waits.TaskID(), events.ErrAdapterRestarted)
 	waiting.clean()
 	r.late(l2, "late", waits.TaskID())
@@ -162,11 +180,12 @@ func TestDiskStaysFull(t *testing.T) {
 	res := r.compare(l, task)
 	res.Add(r.compare(l2, waits.TaskID()))
 	free()
-	after := r.Post(t, simulate(`[{"text":"as before"}]`, nil)).Completed()
+	unasked()
+	after := c.actor(t, r).does(t, nil, say("as before")).Completed()
 	l3 := ledger.New()
 	taped(l3, "the POST", after).Whole()
 	res.Add(r.compare(l3, after.TaskID()))
-	result(t, "disk full for good, by what takes all that becomes free; server killed (simulate)", res, time.Since(began))
+	c.result(t, "disk full for good, by what takes all that becomes free; server killed", res, began)
 }
 
 // On a state directory that can't be written the server keeps its logs in

@@ -30,26 +30,33 @@ func goBuild(t testing.TB, args ...string) {
 // frame, some without a word, some reading slowly. Each has everything in the end.
 func TestFollowersThatComeAndGo(t *testing.T) {
 	// The race detector says what it finds on stderr, where the rig looks.
-	r := newRig(t)
-	r.Binary = filepath.Join(r.Home, "innerd-race")
-	goBuild(t, "-race", "-o", r.Binary)
-	r.start()
-	began := time.Now()
-	seconds, rate := pick(5, 60), pick(40, 100)
-	p := r.Post(t, simulate(fmt.Sprintf(`[{"repeat":%d,"steps":[{"reasoning":"hm"},{"flood":{"deltas":%d,"per_second":%d}},{"tool":{"name":"t","input":{}}}]}]`, seconds, rate, rate), nil))
-	task := p.TaskID()
-	l := ledger.New()
-	var all []*reading
-	for i := range 200 {
-		to := l.Reader(fmt.Sprintf("follower %d", i)).Whole()
-		all = append(all, read(t, to, func(ctx context.Context) error { return r.wander(ctx, to, task) }))
-	}
-	for _, f := range all {
-		f.clean()
-	}
-	p.Completed()
-	taped(l, "the POST", p).Whole()
-	result(t, fmt.Sprintf("200 followers that come and go for %d s, server under -race (simulate)", seconds), r.compare(l, task), time.Since(began))
+	binary := filepath.Join(t.TempDir(), "innerd-race")
+	goBuild(t, "-race", "-o", binary)
+	both(t, func(t *testing.T, c *cast) {
+		r := c.rig(t)
+		r.Binary = binary
+		r.start()
+		began := time.Now()
+		seconds, rate := c.many(pick(5, 60), pick(3, 60)), pick(40, 100)
+		var acts []act
+		for range seconds {
+			acts = append(acts, think("hm"), paced(rate, 12, rate), lists())
+		}
+		p := c.actor(t, r).does(t, nil, acts...)
+		task := p.TaskID()
+		l := ledger.New()
+		var all []*reading
+		for i := range 200 {
+			to := l.Reader(fmt.Sprintf("follower %d", i)).Whole()
+			all = append(all, read(t, to, func(ctx context.Context) error { return r.wander(ctx, to, task) }))
+		}
+		for _, f := range all {
+			f.clean()
+		}
+		p.Completed()
+		taped(l, "the POST", p).Whole()
+		c.result(t, fmt.Sprintf("200 followers that come and go for %d s, server under -race", seconds), r.compare(l, task), began)
+	})
 }
 
 // wander follows a run for random times, from where it was, until its end.

@@ -3,16 +3,20 @@
 package faults_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +24,7 @@ import (
 
 	"innerd/events"
 	"innerd/test/ledger"
+	"innerd/test/modelstub"
 	"innerd/test/server"
 )
 
@@ -49,12 +54,15 @@ func mayOpen(t testing.TB, pid int, n uint64) (before uint64) {
 // A server that can open nothing more goes on with the runs that it has, and
 // their readers; who comes new waits, or is told; and all is well when
 // openFiles are free again.
-func TestOutOfDescriptors(t *testing.T) {
+func TestOutOfDescriptors(t *testing.T) { both(t, outOfDescriptors) }
+
+func outOfDescriptors(t *testing.T, c *cast) {
 	began := time.Now()
-	r := newRig(t).start()
+	r := c.rig(t).start()
 	// More than one segment: the next must be opened while nothing can be.
-	p := r.Post(t, simulate(`[{"call":{"tool":"wait"}},{"flood":{"deltas":9000,"bytes":1200}},{"text":"over"}]`,
-		map[string]any{"events": []string{"session.task_id", "tool.execution_request", "session.error", "session.end"}}))
+	large := act{block: flood(2700, 4000).block, sim: flood(9000, 1200).sim}
+	p := c.actor(t, r).does(t, map[string]any{"events": []string{"session.task_id", "tool.execution_request", "session.error", "session.end"}},
+		say("I ask."), look("x"), large, say("over"))
 	call := server.Until[events.ToolRequest](p, 1)
 	task := p.TaskID()
 	l := ledger.New()
@@ -62,25 +70,11 @@ func TestOutOfDescriptors(t *testing.T) {
 	for i := range 4 {
 		readers = append(readers, r.attached(l, fmt.Sprintf("attached %d", i), task, 0))
 	}
-	answering, err := net.Dial("tcp", strings.TrimPrefix(r.URL(), "http://")) // a connection that is there
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answering.Close() //nolint:errcheck // it ends with the test
-	if _, err := fmt.Fprintf(answering, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	health := make([]byte, 12)
-	if _, err := io.ReadFull(answering, health); err != nil || string(health) != "HTTP/1.1 200" {
-		t.Fatalf("%q %v", health, err)
-	}
+	here := r.dial(t)
 	was := mayOpen(t, r.Pid(), uint64(openFiles(t, r.Pid())+2)) // the fault
 
-	answers := storm(t, r, 12)
-	const result1 = `{"result":"go"}`
-	if _, err := fmt.Fprintf(answering, "POST /tools/%s/result HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", call.ToolCallID, r.Key(), len(result1), result1); err != nil {
-		t.Fatal(err)
-	}
+	answers := storm(t, r, c.stormy(12))
+	here.send(t, http.MethodPost, "/tools/"+call.ToolCallID+"/result", `{"result":"go"}`)
 	p.Whole()
 	if f := p.Failure(); f != nil && !strings.Contains(f.Message, "too many open files") { // the agent's own session
 		t.Errorf("the run ended with %+v", f)
@@ -89,6 +83,9 @@ func TestOutOfDescriptors(t *testing.T) {
 		q.Whole()
 		q.clean()
 	}
+	if segments, _ := filepath.Glob(filepath.Join(r.runDir(task), "*.jsonl")); len(segments) < 2 {
+		t.Errorf("the log has the segments %v: none was begun", segments)
+	}
 	mayOpen(t, r.Pid(), was)
 	counts := map[string]int{}
 	for range 12 {
@@ -96,64 +93,119 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 	t.Logf("who came meanwhile: %v", counts)
 	for answer := range counts {
-		if answer != "200 completed" && answer != "200 internal" && answer != "500" {
+		if !slices.Contains([]string{"200 completed", "200 internal", "200 backend_unavailable", "500"}, answer) {
 			t.Errorf("%d were answered %q", counts[answer], answer)
 		}
 	}
-	after := r.Post(t, simulate(`[{"text":"as before"}]`, nil)).Completed()
+	after := c.actor(t, r).does(t, nil, say("as before")).Completed()
 	r.late(l, "late", task)
 	res := r.compare(l, task)
 	l = ledger.New()
 	taped(l, "the POST afterwards", after).Whole()
 	res.Add(r.compare(l, after.TaskID()))
-	result(t, "no descriptors left, 12 runs asked for meanwhile (simulate)", res, time.Since(began))
+	c.result(t, "no descriptors left, 12 runs asked for meanwhile", res, began)
+}
+
+// connected is a connection that is there already.
+type connected struct {
+	net.Conn
+	key string
+}
+
+// dial makes a connection, and one request so that the server has it.
+func (r *rig) dial(t testing.TB) connected {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	c := connected{conn, r.Key()}
+	c.send(t, http.MethodGet, "/health", "")
+	health := make([]byte, 12)
+	if _, err := io.ReadFull(conn, health); err != nil || string(health) != "HTTP/1.1 200" {
+		t.Fatalf("%q %v", health, err)
+	}
+	return c
+}
+
+func (c connected) send(t testing.TB, method, path, body string) {
+	t.Helper()
+	if _, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, c.key, len(body), body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stormy are so many short runs, every third of a real agent: five that can't
+// be started in a row, and the server tries none for a while.
+func (c *cast) stormy(n int) (all []map[string]any) {
+	sc := c.stub.Scenario(modelstub.Say(modelstub.Text("well")).Forever())
+	for i := range n {
+		b := simulate(`[{"text":"well"}]`, nil)
+		if c.v != nil && i%3 == 0 {
+			b = body(c.v.backend, "go on", map[string]any{"credentials": map[string]any{"api_key": sc.Key(), "base_url": c.v.base(sc)}})
+		}
+		all = append(all, b)
+	}
+	return all
 }
 
 // storm starts runs at once, each over a connection of its own, and gives how
 // each was answered, as soon as it was.
-func storm(t testing.TB, r *rig, n int) <-chan string {
-	out := make(chan string, n)
+func storm(t testing.TB, r *rig, all []map[string]any) <-chan string {
+	out := make(chan string, len(all))
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	for i := range n {
-		body := fmt.Sprintf(`{"messages":[{"role":"user","content":"run %d"}],"metadata":{"backend":"simulate","agent_options":{"script":[{"text":"well"}]}}}`, i)
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL()+"/message:stream", strings.NewReader(body))
+	for _, b := range all {
+		raw, err := json.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL()+"/message:stream", bytes.NewReader(raw))
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Header.Set("Authorization", "Bearer "+r.Key())
-		wg.Go(func() { // ends with the answer, or the test
-			resp, err := client.Do(req)
-			if err != nil {
-				out <- err.Error()
-				return
-			}
-			defer resp.Body.Close() //nolint:errcheck // only read
-			raw, err := io.ReadAll(resp.Body)
-			switch s := string(raw); {
-			case resp.StatusCode != http.StatusOK:
-				out <- fmt.Sprint(resp.StatusCode)
-			case err != nil:
-				out <- "a stream that was cut"
-			case strings.Contains(s, `"state":"completed"`) && strings.HasSuffix(s, "data: [DONE]\n\n"):
-				out <- "200 completed"
-			case strings.Contains(s, `"error_type":"internal"`):
-				out <- "200 internal"
-			default:
-				out <- s
-			}
-		})
+		wg.Go(func() { out <- answerOf(req) }) // ends with the answer, or the test
 	}
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return out
 }
 
+var errorType = regexp.MustCompile(`"type":"session\.error","data":\{.*"error_type":"([a-z_]+)"`)
+
+// answerOf makes a request for a run, and says in short what came of it.
+func answerOf(req *http.Request) string {
+	resp, err := client.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	raw, err := io.ReadAll(resp.Body)
+	switch s := string(raw); {
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Sprint(resp.StatusCode)
+	case err != nil:
+		return "a stream that was cut"
+	case strings.Contains(s, `"state":"completed"`) && strings.HasSuffix(s, "data: [DONE]\n\n"):
+		return "200 completed"
+	default:
+		if m := errorType.FindStringSubmatch(s); m != nil {
+			return "200 " + m[1]
+		}
+		return s
+	}
+}
+
 // The second server on a state directory ends at once and names the first,
 // which does not notice.
-func TestTwoServersOnOneStateDirectory(t *testing.T) {
+func TestTwoServersOnOneStateDirectory(t *testing.T) { both(t, twoServers) }
+
+func twoServers(t *testing.T, c *cast) {
 	began := time.Now()
-	r := newRig(t).start()
-	p := r.Post(t, simulate(`[{"flood":{"deltas":1500,"per_second":3000}},{"text":"over"}]`, nil))
+	r := c.rig(t).start()
+	p := c.actor(t, r).does(t, nil, paced(1500, 30, 3000), say("over"))
+	waits := c.opens(t, r)
 	l := ledger.New()
 	reader := r.attached(l, "attached", p.TaskID(), 0)
 	for range 3 {
@@ -164,15 +216,20 @@ func TestTwoServersOnOneStateDirectory(t *testing.T) {
 			t.Errorf("the second server: %v\n%s", err, out)
 		}
 	}
+	if n := len(server.Of[events.ToolResolved](waits)); n > 0 || waits.End().State != "" {
+		t.Errorf("the run that waits ended when another server came:\n%s", waits)
+	}
 	p.Completed()
 	reader.Whole()
 	reader.clean()
 	taped(l, "the POST", p).Whole()
 	r.late(l, "late", p.TaskID())
 	res := r.compare(l, p.TaskID())
-	_ = syscall.Kill(r.Pid(), syscall.SIGKILL)
-	r.killed() // who was killed holds the directory no longer
+	r.Kill()
+	unasked := c.again(t, r) // who was killed holds the directory no longer
 	r.late(l, "late, after a restart", p.TaskID())
 	res.Add(r.compare(l, p.TaskID()))
-	result(t, "two servers on one state directory (simulate)", res, time.Since(began))
+	r.endedBy(t, waits.TaskID(), events.ErrAdapterRestarted)
+	unasked()
+	c.result(t, "two servers on one state directory", res, began)
 }

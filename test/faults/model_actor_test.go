@@ -201,12 +201,13 @@ func (a *actor) next(r modelstub.Request) modelstub.Turn {
 	return modelstub.Say(blocks...)
 }
 
+// lookSchemas is the tool that hosts lend.
+var lookSchemas = []any{map[string]any{"name": "look", "description": "A tool.", "parameters": map[string]any{"type": "object"}}}
+
 // does is a run in which the agent does these.
 func (a *actor) does(t testing.TB, meta map[string]any, acts ...act) *server.Tape {
 	t.Helper()
-	all := map[string]any{"native_tool_schemas": []any{map[string]any{
-		"name": "look", "description": "A tool.", "parameters": map[string]any{"type": "object"},
-	}}}
+	all := map[string]any{"native_tool_schemas": lookSchemas}
 	prompt := fmt.Sprintf("Go on, %d.", len(a.messages))
 	if a.sc != nil {
 		if n := a.asked() - a.idle; n != 0 && a.idle > 0 {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"innerd/test/ledger"
-	"innerd/test/modelstub"
 )
 
 // slow passes on what the server says in pieces of no particular size, each
@@ -33,38 +32,23 @@ func slow(host io.Writer, srv io.Reader) (happened, reset bool) {
 
 // A network that delays and divides what it passes on is nobody's trouble.
 func TestNetworkThatDelaysAndHalves(t *testing.T) {
-	for name, c := range map[string]struct {
-		backend string
-		body    func(*rig) map[string]any
-	}{
-		"simulate": {"simulate", func(*rig) map[string]any {
-			return simulate(`[{"reasoning":"some thought"},{"flood":{"deltas":6000,"bytes":60}},{"text":"over"}]`, endsOnly)
-		}},
-		"claude": {"Claude Code", func(r *rig) map[string]any {
-			r.claude(modelstub.Say(modelstub.Thinking("So much to say."), modelstub.Flood(1500, 40)))
-			return body("claude-code", "Talk.", endsOnly)
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			began := time.Now()
-			r := newRig(t)
-			b := c.body(r)
-			r.start()
-			task := r.Post(t, b).TaskID()
-			l := ledger.New()
-			n := newNetwork(t, r, slow, slow)
-			byHand, byHost := l.Reader("by hand").Whole(), l.Reader("the host client").Whole()
-			first := read(t, byHand, func(ctx context.Context) error { return r.comeBack(ctx, byHand, task, n.url) })
-			second := read(t, byHost, func(ctx context.Context) error {
-				_, err := listen(byHost, r.impatient(n.url()).Follow(ctx, task, 0))
-				return err
-			})
-			first.clean()
-			second.clean()
-			n.allHappened(t)
-			result(t, "packets delayed and halved ("+c.backend+")", r.compare(l, task), time.Since(began))
+	both(t, func(t *testing.T, c *cast) {
+		began := time.Now()
+		r := c.rig(t).start()
+		task := c.actor(t, r).does(t, endsOnly, think("some thought"), flood(c.many(6000, 1500), 60), say("over")).TaskID()
+		l := ledger.New()
+		n := newNetwork(t, r, slow, slow)
+		byHand, byHost := l.Reader("by hand").Whole(), l.Reader("the host client").Whole()
+		first := read(t, byHand, func(ctx context.Context) error { return r.comeBack(ctx, byHand, task, n.url) })
+		second := read(t, byHost, func(ctx context.Context) error {
+			_, err := listen(byHost, r.impatient(n.url()).Follow(ctx, task, 0))
+			return err
 		})
-	}
+		first.clean()
+		second.clean()
+		n.allHappened(t)
+		c.result(t, "packets delayed and halved", r.compare(l, task), began)
+	})
 }
 
 // twice says a part of a frame, or a few of them, a second time.
@@ -91,9 +75,11 @@ func twice(nth int, from, to func(said []byte, start, end int) int) fault {
 // drops what it has had, so that its reader never sees any of it. What no client can see
 // without TLS, and TLS makes impossible: a change inside of a text that leaves
 // the frame a whole one.
-func TestBytesThatComeTwice(t *testing.T) {
-	r := newRig(t).start()
-	task := r.Post(t, simulate(`[{"reasoning":"some thought"},{"flood":{"deltas":800,"bytes":30}},{"text":"over"}]`, nil)).Whole().TaskID()
+func TestBytesThatComeTwice(t *testing.T) { both(t, bytesTwice) }
+
+func bytesTwice(t *testing.T, c *cast) {
+	r := c.rig(t).start()
+	task := c.actor(t, r).does(t, nil, think("some thought"), flood(800, 30), say("over")).Completed().TaskID()
 	start, end := inFrame["before the id"], inFrame["after the blank line"]
 	before := func(n int) func([]byte, int, int) int { return func(_ []byte, start, _ int) int { return start - n } }
 	dataAt := func(n int) func([]byte, int, int) int {
@@ -123,5 +109,5 @@ func TestBytesThatComeTwice(t *testing.T) {
 			n.allHappened(t)
 		}
 	}
-	result(t, "bytes of frames that come twice, host client", r.compare(l, task), time.Since(began))
+	c.result(t, "bytes of frames that come twice, host client", r.compare(l, task), began)
 }

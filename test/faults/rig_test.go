@@ -43,10 +43,17 @@ func (r *rig) start() *rig {
 }
 
 // killed ends the server with SIGKILL, starts it again and gives how long it
-// took to be ready. Nothing of what the old one started may be there then.
+// took to be ready.
 func (r *rig) killed() time.Duration {
 	r.T.Helper()
 	r.Kill()
+	return r.again()
+}
+
+// again starts a server that was killed and gives how long it took to be
+// ready. Nothing of what the old one started may be there then.
+func (r *rig) again() time.Duration {
+	r.T.Helper()
 	began := time.Now()
 	r.start()
 	took := time.Since(began)

@@ -110,51 +110,85 @@ func TestStopInEveryState(t *testing.T) {
 	result(t, fmt.Sprintf("SIGTERM with runs in %d states (simulate)", len(states)), res, time.Since(began))
 }
 
+// claudeStates are what the real Claude Code may be doing.
+type claudeStates struct {
+	stub      *modelstub.Server
+	scenarios []*modelstub.Scenario
+	gate      *modelstub.Gate // is never passed
+	file      grown           // is written to by its commands
+}
+
+func (c *claudeStates) state(meta map[string]any, there func(*server.Tape), turns ...modelstub.Turn) state {
+	sc := c.stub.Scenario(turns...)
+	c.scenarios = append(c.scenarios, sc)
+	all := map[string]any{"credentials": map[string]any{"api_key": sc.Key(), "base_url": sc.BaseURL()}}
+	maps.Copy(all, meta)
+	return state{body: body("claude-code", "Go on.", all), there: there}
+}
+
+func (c *claudeStates) bash(more map[string]any) modelstub.Block {
+	input := map[string]any{"command": c.file.command, "description": "A loop"}
+	maps.Copy(input, more)
+	return modelstub.Tool("Bash", input)
+}
+
+func (c *claudeStates) all() map[string]state {
+	half := modelstub.Text("half a sentence and ").Hold(c.gate).Add("the rest")
+	question := map[string]any{"questions": []any{map[string]any{"question": "Which?", "header": "One", "multiSelect": false, "options": []any{
+		map[string]any{"label": "a", "description": "the first"}, map[string]any{"label": "b", "description": "the second"},
+	}}}}
+	out := map[string]state{
+		"text":        c.state(nil, sees[events.MessageDelta](2), modelstub.Say(half)),
+		"reasoning":   c.state(nil, sees[events.ReasoningDelta](1), modelstub.Say(modelstub.Thinking("half a thought and ").Hold(c.gate).Add("the rest"))),
+		"native tool": c.state(nil, sees[events.ToolCall](1), modelstub.Say(c.bash(nil))),
+		"background":  c.state(map[string]any{"background": "wait"}, sees[events.Message](1), modelstub.Say(c.bash(map[string]any{"run_in_background": true})), modelstub.Say(modelstub.Text("It runs.")).Forever()),
+		"call":        c.state(map[string]any{"native_tool_schemas": lookSchemas}, sees[events.ToolRequest](1), modelstub.Say(modelstub.Tool("mcp__host__look", map[string]any{}))),
+		"permission":  c.state(map[string]any{"permission_mode": "ask"}, sees[events.PermissionRequest](1), modelstub.Say(c.bash(nil))),
+		"question":    c.state(map[string]any{"interactive": true}, sees[events.InputRequired](1), modelstub.Say(modelstub.Tool("AskUserQuestion", question))),
+		"retrying":    c.state(nil, seesStatus(events.StateRetrying), modelstub.RateLimited(time.Minute), modelstub.Say(modelstub.Text("too late"))),
+		"running":     c.state(nil, sees[events.MessageDelta](1), modelstub.Say(half)),
+		"then queued": c.state(nil, seesStatus(events.StateQueued), modelstub.Say(modelstub.Text("never"))),
+	}
+	for _, name := range []string{"running", "then queued"} {
+		in("one after another", out[name].body)
+	}
+	for name, there := range map[string]func(*server.Tape){"opening": sees[events.Status](1), "ending": sees[events.Message](1)} {
+		last := c.state(nil, there, modelstub.Say(modelstub.Text("too late")))
+		last.last, last.over = true, true
+		out[name] = last
+	}
+	return out
+}
+
+func seesStatus(state string) func(*server.Tape) {
+	return func(p *server.Tape) {
+		for n := 1; server.Until[events.Status](p, n).State != state; n++ {
+		}
+	}
+}
+
+func (c *claudeStates) asked() (n int) {
+	for _, sc := range c.scenarios {
+		n += sc.Count() + len(sc.Side())
+	}
+	return n
+}
+
 // The same with the real Claude Code.
 func TestStopInEveryStateOfClaude(t *testing.T) {
 	r := newRig(t)
 	r.claude()
-	stub := modelstub.New()
-	t.Cleanup(stub.Close)
-	gate := modelstub.NewGate()
-	t.Cleanup(gate.Release)
-	file := growing(r, 0)
-	bash := func(more map[string]any) modelstub.Block {
-		input := map[string]any{"command": file.command, "description": "A loop"}
-		maps.Copy(input, more)
-		return modelstub.Tool("Bash", input)
-	}
-	tools := map[string]any{"native_tool_schemas": []any{map[string]any{"name": "lookup", "parameters": map[string]any{"type": "object"}}}}
-	var scenarios []*modelstub.Scenario
-	claude := func(meta map[string]any, there func(*server.Tape), turns ...modelstub.Turn) state {
-		sc := stub.Scenario(turns...)
-		scenarios = append(scenarios, sc)
-		all := map[string]any{"credentials": map[string]any{"api_key": sc.Key(), "base_url": sc.BaseURL()}}
-		maps.Copy(all, meta)
-		return state{body: body("claude-code", "Go on.", all), there: there}
-	}
-	states := map[string]state{
-		"text":        claude(nil, sees[events.MessageDelta](2), modelstub.Say(modelstub.Text("half a sentence and ").Hold(gate).Add("the rest"))),
-		"native tool": claude(nil, sees[events.ToolCall](1), modelstub.Say(bash(nil))),
-		"background":  claude(map[string]any{"background": "wait"}, sees[events.Message](1), modelstub.Say(bash(map[string]any{"run_in_background": true})), modelstub.Say(modelstub.Text("It runs.")).Forever()),
-		"call":        claude(tools, sees[events.ToolRequest](1), modelstub.Say(modelstub.Tool("mcp__host__lookup", map[string]any{}))),
-		"permission":  claude(map[string]any{"permission_mode": "ask"}, sees[events.PermissionRequest](1), modelstub.Say(bash(nil))),
-	}
-	opening := claude(nil, sees[events.Status](1), modelstub.Say(modelstub.Text("too late")))
-	opening.last, opening.over = true, true
-	states["opening"] = opening
+	c := &claudeStates{stub: modelstub.New(), gate: modelstub.NewGate(), file: growing(r, 0)}
+	t.Cleanup(c.stub.Close)
+	t.Cleanup(c.gate.Release)
+	states := c.all()
+	r.Args = append(r.Args, "--max-warm", fmt.Sprint(len(states))) // nobody waits for a place
 	r.start()
 	began := time.Now()
-	asked := func() (n int) {
-		for _, sc := range scenarios {
-			n += sc.Count() + len(sc.Side())
-		}
-		return n
-	}
 	size, before := int64(0), 0
-	res := stopped(t, r, states, func() { size, before = file.size(), asked() })
-	if size == 0 || file.size() != size || len(file.holders()) > 0 || asked() != before {
-		t.Errorf("after the stop the file grew from %d to %d, the model was asked %d times; %s", size, file.size(), asked()-before, server.Describe(file.holders()))
+	res := stopped(t, r, states, func() { size, before = c.file.size(), c.asked() })
+	if left := c.file.holders(); size == 0 || c.file.size() != size || len(left) > 0 || c.asked() != before {
+		t.Errorf("after the stop the file grew from %d to %d, the model was asked %d times; %s", size, c.file.size(), c.asked()-before, server.Describe(left))
 	}
 	result(t, fmt.Sprintf("SIGTERM with runs in %d states (Claude Code)", len(states)), res, time.Since(began))
 }
