@@ -37,6 +37,8 @@ type Options struct {
 	Hosts []string
 	// Mounts are the paths that other rooms serve.
 	Mounts []Mount
+	// Places bounds the streams and the connections; nil: any number.
+	Places *Places
 
 	Version string          // of innerd, for /health and the agent card
 	Ready   func() []string // why the server is not ready; nil or no reasons: it is

@@ -91,6 +91,7 @@ var statuses = []struct {
 	{runs.ErrBusy, http.StatusConflict, api.ErrBusy},
 	{runs.ErrDraining, http.StatusInternalServerError, api.ErrShutdown},
 	{errStarting, http.StatusInternalServerError, api.ErrInternal},
+	{errNoPlace, http.StatusInternalServerError, api.ErrInternal},
 }
 
 // kinds are the errors that say more than one word can.

@@ -19,6 +19,9 @@ func (s *Server) front(next http.Handler) http.Handler {
 		// A deadline of the request before, on the same connection, is over.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		s.paced(w, r)
+		if s.opt.Places.scarce() {
+			w.Header().Set("Connection", "close")
+		}
 		if len(r.TransferEncoding) > 0 {
 			// A length may have stood beside the chunks, which net/http does not
 			// tell: what another reader took for the rest of the body must not be

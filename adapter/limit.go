@@ -3,74 +3,12 @@ package adapter
 import (
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
-
-// LimitListener accepts no more than n connections at once; n < 1: any number.
-// The next one waits in the kernel's backlog until one of them is closed: a
-// refusal would cost some hosts minutes, a wait costs them nothing.
-func LimitListener(l net.Listener, n int) net.Listener {
-	if n < 1 {
-		return l
-	}
-	return &limitListener{Listener: l, places: make(chan struct{}, n), closed: make(chan struct{})}
-}
-
-type limitListener struct {
-	net.Listener
-	places chan struct{}
-	once   sync.Once
-	closed chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *limitListener) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
-	}
-	return &limitedConn{Conn: c, free: sync.OnceFunc(func() { <-l.places })}, nil
-}
-
-// Close implements net.Listener.
-func (l *limitListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	free func()
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	defer c.free()
-	return c.Conn.Close()
-}
-
-// CloseWrite is for net/http, which ends an answer with it before it closes a
-// connection whose caller still sends.
-func (c *limitedConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
-
-// NetConn is the connection itself, whose descriptor some look at.
-func (c *limitedConn) NetConn() net.Conn { return c.Conn }
 
 // rates limits the calls of each key. The zero value limits nothing.
 type rates struct {

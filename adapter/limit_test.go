@@ -1,68 +1,16 @@
 package adapter_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"innerd/adapter"
 )
-
-// A connection above the limit is neither refused nor answered: it is served
-// when another one ends.
-func TestConnectionsOverTheLimitWait(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := &httptest.Server{Listener: adapter.LimitListener(l, 2), Config: &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, r.URL.Path) }),
-	}}
-	srv.Start()
-	defer srv.Close()
-	var conns []net.Conn
-	ask := func(path string) net.Conn {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
-		conns = append(conns, c)
-		return c
-	}
-	answer := func(c net.Conn) string {
-		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
-		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(res.Body)
-		return fmt.Sprint(res.StatusCode, " ", string(body))
-	}
-	for i := range 2 {
-		if got := answer(ask(fmt.Sprint("/", i))); got != fmt.Sprint("200 /", i) {
-			t.Error(got)
-		}
-	}
-	third := ask("/third")
-	_ = third.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-	if n, err := third.Read(make([]byte, 1)); n != 0 || !strings.Contains(fmt.Sprint(err), "timeout") {
-		t.Errorf("a third connection got %d bytes, %v", n, err)
-	}
-	_ = conns[0].Close()
-	if got := answer(third); got != "200 /third" {
-		t.Error(got)
-	}
-	for _, c := range conns {
-		_ = c.Close()
-	}
-}
 
 // A key's calls have a rate; those that runs are made of have none, whatever
 // it is, and another key has its own.

@@ -15,6 +15,11 @@ import (
 
 // postStream starts a run, or finds the one of its task id, and streams it.
 func (s *Server) postStream(c *gin.Context) error {
+	leave, err := s.hold(c.Request)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	run, created, req, err := s.startRun(c)
 	if err != nil {
 		return err
@@ -31,6 +36,11 @@ func (s *Server) postStream(c *gin.Context) error {
 
 // postSend starts a run and answers when it has ended.
 func (s *Server) postSend(c *gin.Context) error {
+	leave, err := s.hold(c.Request)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	run, _, _, err := s.startRun(c)
 	if err != nil {
 		return err

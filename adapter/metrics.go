@@ -180,6 +180,8 @@ func (x *scrape) http(p *series) {
 	count, stall := x.s.streams.measure()
 	p.set("innerd_http_streams", float64(count))
 	p.set("innerd_reader_stall_seconds", stall.Seconds())
+	p.set("innerd_http_connections", float64(x.s.opt.Places.Connections()))
+	p.set("innerd_http_waiting", float64(x.s.opt.Places.Waiting()))
 	h := &x.s.counts
 	h.mu.Lock()
 	defer h.mu.Unlock()

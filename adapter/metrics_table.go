@@ -136,6 +136,8 @@ var metrics = []metric{
 	{"innerd_reader_lag_events", gauge, nil, "events that the slowest reader is behind"},
 	{"innerd_reader_stall_seconds", gauge, nil, "how long the most patient stream has taken nothing of what is there for it"},
 	{"innerd_http_streams", gauge, nil, "streams of POST /message:stream and GET /tasks/{id}/events that are open"},
+	{"innerd_http_connections", gauge, nil, "connections of the HTTP and the gRPC listener"},
+	{"innerd_http_waiting", gauge, nil, "calls that wait for the place of a stream, --max-connections"},
 	{"innerd_http_streams_cut_total", counter, nil, "streams that ended before their log did, but for hosts that hung up"},
 	{"innerd_http_requests_total", counter, []label{ofMethod, ofRoute, ofCode}, "requests that were answered; route other: none of ours, or refused before it was looked for"},
 

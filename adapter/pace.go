@@ -18,7 +18,7 @@ type pacedBody struct {
 	io.ReadCloser
 	rc       *http.ResponseController
 	progress time.Duration // without a byte
-	began    time.Time
+	began    time.Time     // the first Read; zero before it
 	n        int64
 }
 
@@ -27,13 +27,17 @@ func (s *Server) paced(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	b := &pacedBody{ReadCloser: r.Body, rc: http.NewResponseController(w), progress: s.opt.ReadProgress, began: time.Now()}
+	b := &pacedBody{ReadCloser: r.Body, rc: http.NewResponseController(w), progress: s.opt.ReadProgress}
 	b.arm() // for what nobody reads
 	r.Body = b
 }
 
 func (b *pacedBody) arm() {
 	next := time.Now().Add(b.progress) // each time anew: slow is not stalled
+	if b.began.IsZero() {
+		_ = b.rc.SetReadDeadline(next)
+		return
+	}
 	if last := b.began.Add(10*b.progress + time.Duration(b.n/slowest)*time.Second); last.Before(next) {
 		next = last
 	}
@@ -42,6 +46,9 @@ func (b *pacedBody) arm() {
 
 // Read implements io.Reader.
 func (b *pacedBody) Read(p []byte) (int, error) {
+	if b.began.IsZero() {
+		b.began = time.Now() // a call that waited for its place has not stalled
+	}
 	b.arm()
 	n, err := b.ReadCloser.Read(p)
 	b.n += int64(n)

@@ -2,7 +2,13 @@
 
 package adapter
 
-import "net"
+import (
+	"context"
+	"net"
+)
 
 // unsent is not known here: a write that returns is the only progress.
 func unsent(net.Conn) (n int, ok bool) { return 0, false }
+
+// hungUp is not known here: it is seen when the body has been read.
+func hungUp(context.Context) bool { return false }

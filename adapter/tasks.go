@@ -116,7 +116,12 @@ func (s *Server) getEvents(c *gin.Context) error {
 		c.Writer.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	defer run.Attach()()
+	defer run.Attach()() // also while it waits for its place: a run is not left because the server is full
+	leave, err := s.hold(c.Request)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	return s.serveStream(c, run, after, nil)
 }
 

@@ -28,15 +28,17 @@ type turn struct {
 // SendMessage takes a message and waits until its task has ended or waits for
 // the client, unless the client wants the task at once.
 func (s *Server) SendMessage(ctx context.Context, c Call, req *spec.SendMessageRequest) (*spec.StreamResponse, error) {
-	t, err := s.take(ctx, c, req)
+	cfg := req.Configuration
+	waits := cfg == nil || !cfg.ReturnImmediately
+	t, leave, err := s.takePlaced(ctx, c, req, waits)
 	if err != nil {
 		return nil, err
 	}
+	defer leave()
 	if t.answer != nil {
 		return &spec.StreamResponse{Message: t.answer}, nil
 	}
-	cfg := req.Configuration
-	if !t.brief && (cfg == nil || !cfg.ReturnImmediately) {
+	if waits && !t.brief {
 		if err := s.settled(ctx, t.run); err != nil {
 			return nil, err
 		}
@@ -54,18 +56,41 @@ func (s *Server) SendMessage(ctx context.Context, c Call, req *spec.SendMessageR
 // SendStreamingMessage takes a message and gives its task, then what happens,
 // until the task has ended or waits for an answer.
 func (s *Server) SendStreamingMessage(ctx context.Context, c Call, req *spec.SendMessageRequest) (*Stream, error) {
-	t, err := s.take(ctx, c, req)
+	t, leave, err := s.takePlaced(ctx, c, req, true)
 	if err != nil {
 		return nil, err
 	}
 	if t.answer != nil {
-		return &Stream{first: []frame{{response: spec.StreamResponse{Message: t.answer}}}}, nil
+		return &Stream{first: []frame{{response: spec.StreamResponse{Message: t.answer}}}, leave: leave}, nil
 	}
 	var limit *spec.Int
 	if req.Configuration != nil {
 		limit = req.Configuration.HistoryLength
 	}
-	return s.streamFrom(t.run, t.ext, limit, true, t.at)
+	return placed(leave, func() (*Stream, error) { return s.streamFrom(t.run, t.ext, limit, true, t.at) })
+}
+
+// takePlaced is take, with the place of an answer that lasts: a new task begins
+// when it has one; what is for a task that is there, its answers and results,
+// comes in before it waits for one, since other streams may wait for that.
+func (s *Server) takePlaced(ctx context.Context, c Call, req *spec.SendMessageRequest, lasts bool) (t turn, leave func(), err error) {
+	leave = func() {}
+	more := req.Message != nil && req.Message.TaskID != ""
+	if lasts && !more {
+		if leave, err = s.hold(ctx); err != nil {
+			return turn{}, nil, err
+		}
+	}
+	if t, err = s.take(ctx, c, req); err != nil {
+		leave()
+		return turn{}, nil, err
+	}
+	if lasts && more && !t.brief && t.answer == nil {
+		if leave, err = s.hold(ctx); err != nil {
+			return turn{}, nil, err
+		}
+	}
+	return t, leave, nil
 }
 
 // take checks a message and gives it to whom it is for.

@@ -54,6 +54,10 @@ type Options struct {
 	StartWait time.Duration // that calls wait for Use; 30 s
 	Logger    *slog.Logger
 
+	// Hold waits for the place of an answer that lasts; leave gives it back. Nil:
+	// there are any number.
+	Hold func(context.Context) (leave func(), err error)
+
 	// Intercept, for tests of conformance, sees each message before its run is
 	// made. It may change the run, or answer with a message and no task.
 	Intercept func(ctx context.Context, req *spec.SendMessageRequest, run *runs.Spec) *spec.Message
@@ -121,6 +125,29 @@ func (s *Server) Use(m *runs.Manager, store push.Store) {
 			return err == nil
 		})
 	}
+}
+
+// hold waits for the place of an answer that lasts.
+func (s *Server) hold(ctx context.Context) (leave func(), err error) {
+	if s.opt.Hold == nil {
+		return func() {}, nil
+	}
+	leave, err = s.opt.Hold(ctx)
+	if err != nil && ctx.Err() == nil {
+		return nil, spec.ErrUnavailable.With("%s", err)
+	}
+	return leave, err
+}
+
+// placed is a stream that has a place until it is closed.
+func placed(leave func(), open func() (*Stream, error)) (*Stream, error) {
+	st, err := open()
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	st.leave = leave
+	return st, nil
 }
 
 // SetLegacy gives what serves 0.3.

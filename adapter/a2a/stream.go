@@ -33,6 +33,7 @@ type Stream struct {
 	untilAsk  bool // ends where the task waits for an answer
 	over      bool
 	again     func() (*Stream, error) // begins anew from the task as it stands
+	leave     func()                  // gives its place back; nil: it has none
 }
 
 // streamFrom begins with the task as it was after an event.
@@ -109,6 +110,14 @@ func split(parts []spec.Part) []spec.Part {
 // caller that says how far it was (Call.After) gets what it missed instead of
 // the task.
 func (s *Server) SubscribeToTask(ctx context.Context, c Call, req *spec.SubscribeToTaskRequest) (*Stream, error) {
+	leave, err := s.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return placed(leave, func() (*Stream, error) { return s.subscribe(ctx, c, req) })
+}
+
+func (s *Server) subscribe(ctx context.Context, c Call, req *spec.SubscribeToTaskRequest) (*Stream, error) {
 	run, _, err := s.find(ctx, c, req.Tenant, "id", req.ID)
 	if err != nil {
 		return nil, err
@@ -165,7 +174,8 @@ func (st *Stream) next(ctx context.Context, until time.Time) (frame, error) {
 		if err != nil {
 			return frame{}, err
 		}
-		st.Close()
+		st.f.close()
+		fresh.leave = st.leave
 		*st = *fresh
 		return st.next(ctx, until)
 	}
@@ -197,6 +207,9 @@ func (st *Stream) Close() {
 	if st.f != nil {
 		st.f.close()
 		st.f = nil
+	}
+	if st.leave != nil {
+		st.leave()
 	}
 }
 

@@ -46,6 +46,7 @@ func runFaults() []Fault {
 		conflict("a task_id used with another body, or on_busy reject", "conflict"),
 		fault(409, "busy", "the conversation's queue is full", "the conversation's queue is full"),
 		fault(500, "internal", "the run could not be logged"),
+		noPlace,
 		stopping,
 		fault(503, "rate_limit", "the model's provider refuses work until Retry-After", "*runs.LimitedError"),
 	}

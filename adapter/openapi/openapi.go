@@ -113,6 +113,8 @@ var (
 	refused    = fault(http.StatusForbidden, "unauthorized", "a name that this server does not answer to over loopback, or a page of another site", "*adapter.refusal")
 	broken     = fault(http.StatusInternalServerError, "internal", "a fault of the server, or it is still starting after 30 s", "the server is still starting", "a fault in the server, see its log")
 
+	noPlace = fault(http.StatusInternalServerError, "internal", "more calls wait for the place of a stream, --max-connections, than can", "all streams that this server serves at once are taken, and so are the places to wait for one; try again later, or raise --max-connections")
+
 	badBody  = fault(http.StatusBadRequest, "invalid_request", "the body is not JSON, or a field cannot be used: detail names it", "*adapter.bodyError", "*api.FieldError", "*backends.FieldError")
 	badQuery = fault(http.StatusBadRequest, "invalid_request", "a parameter cannot be used: detail names it", "*backends.FieldError")
 	slowBody = fault(http.StatusRequestTimeout, "invalid_request", "nothing of the body came for 60 s", "the body did not arrive")

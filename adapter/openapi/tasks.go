@@ -47,7 +47,7 @@ func taskReads() []Operation {
 				{Status: 200, About: "the events", Media: "text/event-stream", Events: true, Example: exampleStream},
 				{Status: 204, About: "the run has ended and nothing is left"},
 			},
-			Faults: []Fault{badQuery, fault(410, "not_found", "that event is past the end or is not kept any more; oldest and latest say what is", "*journal.GoneError").as("Gone")},
+			Faults: []Fault{badQuery, fault(410, "not_found", "that event is past the end or is not kept any more; oldest and latest say what is", "*journal.GoneError").as("Gone"), noPlace},
 		}),
 		task(Operation{
 			Method: "GET", Path: "/tasks/{id}/blobs/{sha256}", ID: "getBlob", Tag: "tasks", Title: "The whole of a value that was too long for its event",

@@ -30,6 +30,7 @@ func (s *server) makeA2A() error {
 	opt := a2a.Options{
 		Owner: adapter.Owner, Spec: adapter.SpecOf, BaseURL: adapter.BaseURL, Open: s.cfg.access.open, Version: versionString(),
 		URL: set.str("a2a-url"), Local: s.url(), Profile: true, BodyLimit: set.bytes("max-body"), Write: set.dur("write-timeout"), Logger: s.log,
+		Hold: s.places.Hold,
 		Push: &push.Options{Guard: netguard.New(set.list("push-allow"), "--push-allow"), Logger: s.log},
 	}
 	switch v := set.str("a2a-root-card"); v {
@@ -86,7 +87,7 @@ func (s *server) serveA2A() {
 	if s.a2a.listen == nil {
 		return
 	}
-	s.a2a.grpc = sdk.ServeGRPC(adapter.LimitListener(s.a2a.listen, s.cfg.connections()), s.a2a.server, s.api.OwnerOf, int(set.bytes("max-body")), s.log)
+	s.a2a.grpc = sdk.ServeGRPC(s.places.Listener(s.a2a.listen), s.a2a.server, s.api.OwnerOf, int(set.bytes("max-body")), s.log)
 	s.log.Info("A2A over gRPC", "address", s.a2a.listen.Addr().String())
 }
 

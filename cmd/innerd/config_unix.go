@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"innerd/adapter"
 	"innerd/runs"
 )
 
@@ -90,18 +91,28 @@ func (c *serverConfig) limits() runs.Limits {
 	return l
 }
 
-// connections is how many there may be at once: by default half of the
-// descriptors, since agents and the log need theirs.
-func (c *serverConfig) connections() int {
-	if n := c.set.int("max-connections"); n > 0 {
-		return n
-	}
+// places is how many streams and connections there may be at once, over all
+// listeners; nil: any number. Connections are half of the descriptors, since
+// agents and the log need theirs, and streams three quarters of them, unless
+// it is said how many.
+func (c *serverConfig) places() *adapter.Places {
+	streams, all := c.set.int("max-connections"), 0
 	var lim syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil || lim.Cur > math.MaxInt32 {
-		return 0
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err == nil && lim.Cur <= math.MaxInt32 {
+		all = int(lim.Cur / 2)
 	}
-	return int(lim.Cur / 2)
+	switch {
+	case streams > 0:
+		return adapter.NewPlaces(streams, min(max(all, streams+streams/4), streams+beside))
+	case all > 0:
+		return adapter.NewPlaces(all*3/4, all)
+	}
+	return nil
 }
+
+// beside is how many connections there may be beside the streams that are said
+// in numbers: those that wait to be one, and short calls.
+const beside = 4096
 
 // warmFor is how many agents fit: an agent takes about 400 MB.
 func warmFor(memory int64) int { return int(max(2, memory/400e6)) }

@@ -87,7 +87,7 @@ func serveSettings() []setting {
 		{flag: "stop-timeout", def: "15s", kind: kindDuration, group: groupTimes, help: "for a graceful stop; then the end is hard"},
 
 		{flag: "max-body", def: "64MiB", kind: kindBytes, group: groupLimits, help: "of a request or a tool result"},
-		{flag: "max-connections", def: "0", note: "half of the descriptors that the server may open", kind: kindInt, group: groupLimits, help: "connections at once, more than there are streams, calls and probes; the next ones wait until one is closed"},
+		{flag: "max-connections", def: "0", note: "3/8 of the descriptors that the server may open", kind: kindInt, group: groupLimits, help: "streams, and calls that wait for the end of a run, at once; the next ones wait until one ends, other calls do not"},
 		{flag: "rate-limit", def: "0", kind: kindInt, group: groupLimits, help: "calls a second of each key, but for those that runs are made of; 0 is any number"},
 		{flag: "max-queue", def: "16", kind: kindInt, group: groupLimits, help: "runs that wait in one conversation"},
 

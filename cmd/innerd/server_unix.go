@@ -27,6 +27,7 @@ type server struct {
 	app    *app
 	log    *slog.Logger
 	listen net.Listener
+	places *adapter.Places // of the listeners together, but for that of agents
 	http   *http.Server
 	front  front
 	late   *net.UnixConn // to process 1, which keeps a late configuration
@@ -80,7 +81,8 @@ func (s *server) open() error {
 	if s.listen, err = net.Listen("tcp", s.cfg.listen); err != nil {
 		return fmt.Errorf("cannot listen: %w; choose another address with --listen, or see innerd doctor", err)
 	}
-	s.listen = adapter.LimitListener(s.listen, s.cfg.connections())
+	s.places = s.cfg.places()
+	s.listen = s.places.Listener(s.listen)
 	return nil
 }
 
@@ -91,7 +93,7 @@ func (s *server) serveAPI() error {
 		return err
 	}
 	if s.api, err = adapter.New(adapter.Options{
-		Keys: s.cfg.access.keys, Open: s.cfg.access.open, Hosts: s.cfg.set.list("allowed-host"), Mounts: s.mounts(),
+		Keys: s.cfg.access.keys, Open: s.cfg.access.open, Hosts: s.cfg.set.list("allowed-host"), Mounts: s.mounts(), Places: s.places,
 		Version: versionString(), Ready: s.notReady, Logger: s.log,
 		BodyLimit: s.cfg.set.bytes("max-body"), RateLimit: s.cfg.set.int("rate-limit"), WriteProgress: s.cfg.set.dur("write-timeout"),
 		OpenMetrics: s.cfg.set.bool("open-metrics"), OpenDebug: s.cfg.set.bool("open-debug"), Pprof: s.cfg.set.bool("pprof"),
@@ -121,7 +123,7 @@ func (s *server) serve(l net.Listener, h http.Handler) *http.Server {
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		ConnContext: adapter.ConnContext,
+		ConnContext: adapter.ConnContext, ConnState: adapter.ConnState,
 	}
 	s.wg.Go(func() { // ends with the listener
 		if err := srv.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {

@@ -3,7 +3,6 @@
 package security_test
 
 import (
-	"bufio"
 	"io"
 	"net"
 	"net/http"
@@ -98,38 +97,6 @@ func TestLimits(t *testing.T) {
 		if a := call(t, s, s.Key(), http.MethodPost, "/message:send", "{", "X", "y"); a.status != http.StatusBadRequest {
 			t.Errorf("/message:send: %d %.100s", a.status, a.body)
 		}
-	}
-}
-
-// Connections over the limit wait, also those that start runs; none is refused.
-func TestConnectionsOverTheLimit(t *testing.T) {
-	t.Parallel()
-	s := serve(t, "--max-connections", "2")
-	hold := func() net.Conn {
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(c, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	a, b := hold(), hold()
-	defer b.Close() //nolint:errcheck // only read
-	done := make(chan answer, 1)
-	go func() {
-		done <- call(t, s, s.Key(), http.MethodPost, "/message:send", simulate("hello", nil, obj{"text": "late"}))
-	}()
-	select {
-	case got := <-done:
-		t.Errorf("a third connection was answered: %d %.100s", got.status, got.body)
-	case <-time.After(300 * time.Millisecond):
-	}
-	_ = a.Close()
-	if got := <-done; got.status != http.StatusOK || !strings.Contains(got.body, "late") {
-		t.Errorf("%d %.200s", got.status, got.body)
 	}
 }
 

@@ -36,7 +36,8 @@ func ServeGRPC(l net.Listener, s *a2a.Server, owner func(authorization string) (
 		grpc.InTapHandle(g.tap),
 		grpc.UnaryInterceptor(g.unary), grpc.StreamInterceptor(g.stream),
 		grpc.ConnectionTimeout(10*time.Second),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}), // a peer that is gone ends its streams
+		// A peer that is gone ends its streams; who has none for long connects anew.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: 2 * time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
 	a2agrpc.NewHandler(h).RegisterWith(srv)
