@@ -44,17 +44,15 @@ test: agents a2a-clients ## all tests, as CI runs them; installs the pinned agen
 bench: build ## the numbers of docs/performance.md
 	$(GO) run -tags $(TAGS) ./test/bench -binary dist/innerd
 
+REPORTS  ?= $(CURDIR)/dist/reports
 FUZZTIME ?= 10m
-fuzz: ## every fuzz test in turn, FUZZTIME each
-	@for pkg in $$($(GO) list -tags $(TAGS) ./...); do \
-	  for f in $$($(GO) test -tags $(TAGS) -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
-	    echo "== $$pkg $$f"; $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
-	  done; done
+FUZZJOBS ?= 1
+fuzz: ## every fuzz test, FUZZTIME each, FUZZJOBS of them at once
+	INNERD_REPORT=$(REPORTS) $(GO) run -tags $(TAGS) ./test/fuzz -tags $(TAGS) -time $(FUZZTIME) -jobs $(FUZZJOBS)
 
 long: agents a2a-clients ## the long forms: 90 s tools, 50 crashes
 	INNERD_LONG=1 $(GO) test -race -shuffle=on -timeout 90m -tags $(TAGS) ./...
 
-REPORTS ?= $(CURDIR)/dist/reports
 SOAK = INNERD_REPORT=$(REPORTS) INNERD_SOAK=$@ $(GO) test -tags $(TAGS) -count 1 -timeout 90m -v ./test/soak -binary $(CURDIR)/dist/innerd
 faults: agents ## every fault in its long form, and the table of what was delivered and lost; about ten minutes
 	cd test/faults && INNERD_LONG=1 INNERD_REPORT=$(REPORTS) $(GO) test -tags $(TAGS) -count 1 -timeout 40m

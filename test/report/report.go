@@ -23,20 +23,23 @@ func Write(t testing.TB, name, command, text string) {
 	if dir == "" {
 		return
 	}
+	if err := Save(dir, name, command, text); err != nil {
+		t.Error(err)
+	}
+}
+
+// Save is Write into a folder, for what is no test.
+func Save(dir, name, command, text string) error {
 	load, _ := os.ReadFile("/proc/loadavg") // where there is none, none is said
 	head := fmt.Sprintf("%s, `%s`", time.Now().UTC().Format("2006-01-02 15:04 UTC"), command)
 	if f := strings.Fields(string(load)); len(f) >= 3 {
 		head += ", load average at its end " + strings.Join(f[:3], " ")
 	}
 	body := fmt.Sprintf("%s:\n\n```\n%s\n```\n", head, strings.TrimSpace(text))
-	if err := os.MkdirAll(dir, 0o755); err == nil {
-		err = os.WriteFile(filepath.Join(dir, name+".md"), []byte(body), 0o644)
-		if err != nil {
-			t.Error(err)
-		}
-	} else {
-		t.Error(err)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
+	return os.WriteFile(filepath.Join(dir, name+".md"), []byte(body), 0o644)
 }
 
 const (
