@@ -36,7 +36,8 @@ func TestLateWords(t *testing.T) {
 	late := []string{began, delta, item, command, nameless, call, ask, belowBegan, belowSays, belowAsks, over}
 	st := newStage(t, script{"turn/start": {
 		{accepted, started, said("one"), spawn, belowBegan, belowSays, belowOver, finished},
-		slices.Concat(late, []string{accepted, started}, late, []string{said("two"), finished}),
+		slices.Concat(late, []string{`{"id":{{id}},"result":{"turn":true}}`},
+			[]string{accepted, started}, late, []string{said("two"), finished}),
 	}})
 	c := st.open(idA, "")
 	set := backends.Settings{Tools: []backends.Tool{tool("alpha")}}

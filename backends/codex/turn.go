@@ -94,13 +94,13 @@ func (t *turn) send(p turnParams) {
 			Turn turnInfo `json:"turn"`
 		}
 		if err == nil {
-			err = json.Unmarshal(raw, &r)
+			err = decode(raw, &r)
 		}
 		switch {
 		case err != nil:
 			t.refused = err
 			t.overLocked()
-		case r.Turn.ID != "": // it was told of another one, perhaps, that nobody knows of
+		case r.Turn.ID != "" && !t.c.ended.Has(r.Turn.ID): // another one was told of before, perhaps, that nobody knows
 			t.name(r.Turn.ID)
 		}
 	})
