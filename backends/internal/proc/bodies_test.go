@@ -33,7 +33,10 @@ func init() {
 		"fork-on": forker,
 		"naked":   naked,
 		"session": session, "session-shell": sessionShell,
-		"parts": parts,
+		"parts":           parts,
+		"wrapper":         func() { wrapper(false, func(*exec.Cmd) {}) },
+		"wrapper-session": func() { wrapper(true, func(*exec.Cmd) {}) },
+		"wrapper-tee":     func() { wrapper(false, func(c *exec.Cmd) { c.Stdout = tee{os.Stdout} }) },
 		"stderr": func() {
 			piece := bytes.Repeat([]byte("noise noise noise\n"), 4000)
 			for range 500 {
@@ -159,10 +162,10 @@ func sessionShell() {
 	_ = again("forever", false).Start() // of the same session, and marked
 }
 
-// parts has two commands, each with a mark of its own.
+// parts has two commands, each with a mark of its own; one is in its session.
 func parts() {
 	for _, part := range []string{"A", "B"} {
-		cmd := again("forever", true)
+		cmd := again("forever", part == "B")
 		cmd.Env = append(cmd.Env, "INNERD_MARK="+os.Getenv("INNERD_MARK")+"."+part, "TEST_SESSION="+part)
 		cmd.Stdout = nil
 		if err := cmd.Start(); err != nil {
@@ -172,6 +175,17 @@ func parts() {
 	say("ready")
 	forever()
 }
+
+// wrapper is a script that starts its agent and waits for it.
+func wrapper(setsid bool, stdout func(*exec.Cmd)) {
+	cmd := again("parts", setsid)
+	cmd.Stdin = os.Stdin
+	stdout(cmd)
+	_ = cmd.Run()
+}
+
+// tee is no file, so that the agent gets another pipe than ours.
+type tee struct{ io.Writer }
 
 // deaf writes 8 MiB before it reads at all, then says how much it was sent.
 func deaf() {

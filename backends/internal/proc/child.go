@@ -159,8 +159,9 @@ func (c *Child) SweepWith(ctx context.Context, kv string) error {
 	return c.s.starter.Sweep(ctx, Target{Mark: c.rec.Mark, With: kv, Spare: c.PID()})
 }
 
-// SweepCommands ends all that bears the child's mark but the child: what its
-// commands have left running, in whatever session. No more than five seconds;
+// SweepCommands ends all that bears the child's mark but the child and the
+// agent that it waits for, if it is a script: what its commands have left
+// running, in whatever session. No more than five seconds;
 // a *LeftError says what is left.
 func (c *Child) SweepCommands(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)

@@ -403,3 +403,36 @@ func TestSweepCommands(t *testing.T) {
 	}
 	stop(t, c, 8*time.Second)
 }
+
+// An agent in a script that waits for it is left alone as one that is our own
+// child: only its commands end, all or a part of them.
+func TestSweepInAScript(t *testing.T) {
+	for _, body := range []string{"parts", "wrapper", "wrapper-session", "wrapper-tee"} {
+		for name, c := range map[string]struct {
+			sweep func(*proc.Child) error
+			left  int // commands
+		}{
+			"all":      {func(c *proc.Child) error { return c.SweepCommands(t.Context()) }, 0},
+			"part":     {func(c *proc.Child) error { return c.Sweep(t.Context(), "A") }, 1},
+			"variable": {func(c *proc.Child) error { return c.SweepWith(t.Context(), "TEST_SESSION=A") }, 1},
+		} {
+			t.Run(body+"/"+name, func(t *testing.T) {
+				s, _ := supervisor(t)
+				child, _ := s.running(t, body, proc.Command{})
+				commands := func() int { return len(marked(t, child.Mark()+".")) }
+				eventually(t, "both commands run", func() bool { return commands() == 2 })
+				agents := len(marked(t, child.Mark())) - 2
+				if err := c.sweep(child); err != nil {
+					t.Fatal(err)
+				}
+				if got := commands(); got != c.left {
+					t.Errorf("%d commands are left, want %d", got, c.left)
+				}
+				if got := len(marked(t, child.Mark())) - c.left; got != agents {
+					t.Errorf("of the child and its agent, %d of %d are left", got, agents)
+				}
+				stop(t, child, 8*time.Second)
+			})
+		}
+	}
+}

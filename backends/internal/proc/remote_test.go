@@ -86,7 +86,7 @@ func with(t *testing.T, s func(*testing.T) proc.Starter, tests map[string]func(*
 // lifeTests are those that a Starter can break.
 var lifeTests = map[string]func(*testing.T){
 	"Plain": TestPlain, "Stop": TestStop, "StopWithoutGrace": TestStopWithoutGrace,
-	"Daemon": TestDaemon, "SweepPart": TestSweepPart, "Output": TestOutput, "NoDeadlock": TestNoDeadlock, "Secrets": TestSecrets,
+	"Daemon": TestDaemon, "SweepPart": TestSweepPart, "SweepInAScript": TestSweepInAScript, "Output": TestOutput, "NoDeadlock": TestNoDeadlock, "Secrets": TestSecrets,
 	"CancelWhileStarting": TestCancelWhileStarting, "Close": TestClose,
 }
 

@@ -58,7 +58,7 @@ type Status struct {
 type Target struct {
 	IDs   []ID   `json:"ids,omitempty"`
 	Mark  string `json:"mark"`            // a whole mark, or the first parts of one
-	Spare int    `json:"spare,omitempty"` // a process that is left alone, and of whose session only the marked are ended
+	Spare int    `json:"spare,omitempty"` // a child that is left alone, with the agent in it; of their sessions only the marked are ended
 	With  string `json:"with,omitempty"`  // a variable, as NAME=value, that the marked must have too
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,7 +72,10 @@ func look(t Target, known map[int]uint64) (found []stat, settled bool, err error
 	}
 	settled = !slices.ContainsFunc(gone, func(pid int) bool { _, ok := known[pid]; return !ok })
 	k := newKin(all)
-	k.spare[t.Spare] = true
+	spared := agentOf(all, t.Spare)
+	for pid := range spared {
+		k.spare[all[pid].session] = true
+	}
 	for _, id := range t.IDs {
 		// Dead but not reaped, a leader still keeps its number.
 		if s, ok := all[id.PID]; ok && s.start == id.Start {
@@ -82,7 +86,7 @@ func look(t Target, known map[int]uint64) (found []stat, settled bool, err error
 	young := bootTicks() - 2*ticksPerSecond
 	for pid, s := range all {
 		seen := known[pid] == s.start && s.start != 0
-		if pid == t.Spare {
+		if spared[pid] {
 			known[pid] = s.start
 			continue
 		}
@@ -108,6 +112,37 @@ func look(t Target, known map[int]uint64) (found []stat, settled bool, err error
 		found = append(found, all[pid])
 	}
 	return found, settled, nil
+}
+
+// agentOf is a child and what of it is the agent that we speak with: a script
+// that does not become its agent, but waits for it, has lent it one of the
+// pipes to us. Commands have others: an agent keeps these for itself.
+func agentOf(all map[int]stat, child int) map[int]bool {
+	chain := map[int]bool{}
+	if _, ok := all[child]; !ok {
+		return chain
+	}
+	chain[child] = true
+	in, out := fileOf(child, 0), fileOf(child, 1)
+	for before := 0; len(chain) > before; {
+		before = len(chain)
+		for pid, s := range all {
+			if !chain[pid] && chain[s.ppid] && (in != "" && fileOf(pid, 0) == in || out != "" && fileOf(pid, 1) == out) {
+				chain[pid] = true
+			}
+		}
+	}
+	return chain
+}
+
+// fileOf names a pipe that a process has open; "" if that is none, or is not
+// ours to see.
+func fileOf(pid, fd int) string {
+	name, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/fd/" + strconv.Itoa(fd))
+	if err != nil || !strings.HasPrefix(name, "pipe:") && !strings.HasPrefix(name, "socket:") {
+		return ""
+	}
+	return name
 }
 
 // passing errors are those of a process that has just ended or is not ours.
