@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 )
@@ -58,23 +57,13 @@ func CheckKey(entry string) error {
 	return nil
 }
 
-// ReadKeyFile reads secrets and name:secret, one a line.
-func ReadKeyFile(path string) ([]Key, error) {
-	keys, _, err := ReadKeyLines(path)
-	return keys, err
-}
-
-// ReadKeyLines is ReadKeyFile that also gives the lines: a file that is a pipe
-// can be read once only.
-func ReadKeyLines(path string) ([]Key, []string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("key file: %w", err)
-	}
+// ParseKeyFile reads what a file of keys holds: secrets and name:secret, one a
+// line. It gives the lines, too.
+func ParseKeyFile(data []byte) ([]Key, []string, error) {
 	lines := strings.Split(string(data), "\n")
 	for _, line := range lines {
 		if err := CheckKey(line); err != nil {
-			return nil, nil, fmt.Errorf("key file %s: %w", path, err)
+			return nil, nil, err
 		}
 	}
 	return parseKeys(lines, true), lines, nil

@@ -3,8 +3,6 @@ package adapter_test
 import (
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -73,11 +71,7 @@ func FuzzKeys(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		path := filepath.Join(t.TempDir(), "keys")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		keys, err := adapter.ReadKeyFile(path)
+		keys, _, err := adapter.ParseKeyFile([]byte(text))
 		if err != nil {
 			return
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 
 	"innerd/adapter"
 	"innerd/adapter/a2a"
@@ -25,7 +24,7 @@ type a2aSide struct {
 }
 
 // makeA2A makes the A2A binding. Its calls wait for the domain like all others.
-func (s *server) makeA2A() error {
+func (s *server) makeA2A(ctx context.Context) error {
 	set := s.cfg.set
 	opt := a2a.Options{
 		Owner: adapter.Owner, Spec: adapter.SpecOf, BaseURL: adapter.BaseURL, Open: s.cfg.access.open, Version: versionString(),
@@ -41,7 +40,7 @@ func (s *server) makeA2A() error {
 		return usageError{fmt.Errorf("--a2a-root-card %q: must be 1.0 or both", v)}
 	}
 	if path := set.str("a2a-card-key"); path != "" {
-		raw, err := os.ReadFile(path)
+		raw, err := s.app.readInput(ctx, path)
 		if err == nil {
 			opt.Signer, err = a2a.NewSigner(raw, "")
 		}

@@ -20,7 +20,7 @@ func accessOf(t *testing.T, dir string, args []string, pairs ...string) (*access
 		t.Fatal(err)
 	}
 	a := &app{out: io.Discard, err: io.Discard, getenv: getenv}
-	return a.access(set, dir)
+	return a.access(t.Context(), set, dir)
 }
 
 func TestAccess(t *testing.T) {
@@ -78,10 +78,10 @@ func TestKeysOfAPipeAreRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &server{app: &app{out: io.Discard, err: io.Discard, getenv: getenv}, cfg: &serverConfig{set: set}}
-	if s.cfg.access, err = s.app.access(set, t.TempDir()); err != nil {
+	if s.cfg.access, err = s.app.access(t.Context(), set, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	secrets, err := s.redactor()
+	secrets, err := s.redactor(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestTokenIsMadeOnce(t *testing.T) {
 	for i := range tokens {
 		wg.Go(func() {
 			var err error
-			if tokens[i], err = ensureToken(path); err != nil {
+			if tokens[i], err = testApp().ensureToken(t.Context(), path); err != nil {
 				t.Error(err)
 			}
 		})
@@ -141,7 +141,7 @@ func TestTokenIsMadeOnce(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ensureToken(path); err != nil || again != tokens[0] {
+	if again, err := testApp().ensureToken(t.Context(), path); err != nil || again != tokens[0] {
 		t.Fatalf("%q %v", again, err)
 	}
 	if info, _ = os.Stat(path); info.Mode().Perm() != 0o600 {
@@ -159,9 +159,11 @@ func TestTokenOfACrash(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tok, err := ensureToken(path)
+	tok, err := testApp().ensureToken(t.Context(), path)
 	raw, _ := os.ReadFile(path)
 	if err != nil || tok == "" || strings.TrimSpace(string(raw)) != tok {
 		t.Fatalf("%q %q %v", tok, raw, err)
 	}
 }
+
+func testApp() *app { return &app{out: io.Discard, err: io.Discard, getenv: env()} }

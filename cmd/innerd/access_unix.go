@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -25,8 +26,8 @@ type access struct {
 // access resolves --auth: keys if there are any; else open for the field's
 // launch, which has none to send; else a token in the state directory. It is
 // never open by accident.
-func (a *app) access(set *resolved, stateDir string) (*access, error) {
-	keys, err := a.keys(set)
+func (a *app) access(ctx context.Context, set *resolved, stateDir string) (*access, error) {
+	keys, err := a.keys(ctx, set)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -43,14 +44,14 @@ func (a *app) access(set *resolved, stateDir string) (*access, error) {
 		return &access{open: true, field: true}, nil
 	}
 	path := filepath.Join(stateDir, "token")
-	token, err := ensureToken(path)
+	token, err := a.ensureToken(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("no keys were given and no token can be kept (%w); set INNERD_API_KEYS or --api-key-file, or say --auth=off", err)
 	}
 	return &access{keys: []adapter.Key{adapter.NewKey(adapter.DefaultOwner, token)}, token: path}, nil
 }
 
-func (a *app) keys(set *resolved) ([]adapter.Key, error) {
+func (a *app) keys(ctx context.Context, set *resolved) ([]adapter.Key, error) {
 	for entry := range strings.SplitSeq(a.getenv("INNERD_API_KEYS"), ",") {
 		if err := adapter.CheckKey(entry); err != nil {
 			return nil, fmt.Errorf("INNERD_API_KEYS: %w", err)
@@ -58,9 +59,13 @@ func (a *app) keys(set *resolved) ([]adapter.Key, error) {
 	}
 	keys := append(adapter.ParseKeys(a.getenv("INNERD_API_KEYS")), adapter.ParseSecrets(a.getenv("II_AGENT_A2A_API_KEYS"))...)
 	if path := set.str("api-key-file"); path != "" {
-		more, lines, err := adapter.ReadKeyLines(path)
+		raw, err := a.readInput(ctx, path)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("key file: %w", err)
+		}
+		more, lines, err := adapter.ParseKeyFile(raw)
+		if err != nil {
+			return nil, fmt.Errorf("key file %s: %w", path, err)
 		}
 		if len(more) == 0 {
 			return nil, fmt.Errorf("key file %s: there is no key in it", path)
@@ -79,9 +84,9 @@ func fieldLaunch(getenv func(string) string) bool {
 
 // ensureToken reads the token of a state directory, or makes it once. Only the
 // server's own user can read it.
-func ensureToken(path string) (string, error) {
+func (a *app) ensureToken(ctx context.Context, path string) (string, error) {
 	for range 2 {
-		raw, err := os.ReadFile(path)
+		raw, err := a.readInput(ctx, path)
 		if token := strings.TrimSpace(string(raw)); err == nil && token != "" {
 			return token, tighten(path)
 		}

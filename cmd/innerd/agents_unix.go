@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,8 +19,8 @@ import (
 
 // makeAgents makes every agent of this build. Adding one is a line here and in
 // backendNames.
-func (s *server) makeAgents() ([]backends.Backend, error) {
-	sim, err := s.simulated()
+func (s *server) makeAgents(ctx context.Context) ([]backends.Backend, error) {
+	sim, err := s.simulated(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (s *server) makeAgents() ([]backends.Backend, error) {
 
 const crashCommand = "simulated-crash"
 
-func (s *server) simulated() (backends.Backend, error) {
+func (s *server) simulated(ctx context.Context) (backends.Backend, error) {
 	o := &simulate.Options{WordDelay: s.cfg.wordDelay, Children: s.children}
 	if s.store != nil && !s.store.MemoryOnly() {
 		o.StateDir = filepath.Join(s.cfg.agentHome, "simulate")
@@ -49,7 +50,7 @@ func (s *server) simulated() (backends.Backend, error) {
 		o.CrashCommand = []string{self, crashCommand}
 	}
 	if path := s.cfg.set.str("simulate-script"); path != "" {
-		raw, err := os.ReadFile(path)
+		raw, err := s.app.readInput(ctx, path)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--simulate-script: %w", err)}
 		}

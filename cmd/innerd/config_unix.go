@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net"
@@ -28,7 +29,7 @@ type serverConfig struct {
 }
 
 // serverConfig finds where a server listens, keeps its state, and who may call.
-func (a *app) serverConfig(set *resolved) (*serverConfig, error) {
+func (a *app) serverConfig(ctx context.Context, set *resolved) (*serverConfig, error) {
 	c := &serverConfig{set: set, listen: listenAddress(set)}
 	var err error
 	if c.stateDir, err = dirOf(set.str("state-dir"), defaultStateDir(a.getenv)); err != nil {
@@ -47,7 +48,7 @@ func (a *app) serverConfig(set *resolved) (*serverConfig, error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--listen %q: must be host:port", c.listen)}
 	}
-	if c.access, err = a.access(set, c.stateDir); err != nil {
+	if c.access, err = a.access(ctx, set, c.stateDir); err != nil {
 		return nil, err
 	}
 	return c, nil

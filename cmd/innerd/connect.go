@@ -28,7 +28,7 @@ func (a *app) connect(ctx context.Context, cmd *cobra.Command) (*host.Client, er
 		return nil, err
 	}
 	url, named := serverURL(set.str("server"))
-	key, err := a.clientKey(set, url)
+	key, err := a.clientKey(ctx, set, url)
 	if err != nil {
 		return nil, err
 	}
@@ -64,12 +64,12 @@ func answers(ctx context.Context, c *host.Client) bool {
 
 // clientKey finds the key to send: INNERD_API_KEY, the key file, or the token
 // of a server on this machine. None is no error: a server may be open.
-func (a *app) clientKey(set *resolved, url string) (string, error) {
+func (a *app) clientKey(ctx context.Context, set *resolved, url string) (string, error) {
 	if key := strings.TrimSpace(a.getenv("INNERD_API_KEY")); key != "" {
 		return key, nil
 	}
 	if path := set.str("api-key-file"); path != "" {
-		raw, err := os.ReadFile(path)
+		raw, err := a.readInput(ctx, path)
 		if err != nil {
 			return "", usageError{fmt.Errorf("key: %w", err)}
 		}

@@ -100,7 +100,7 @@ func (a *app) doctor(cmd *cobra.Command) error {
 	}
 	fmt.Fprint(a.out, "\nserver\n")
 	broken := false
-	for _, f := range []finding{a.checkPort(ctx, set), checkState(state), a.checkAuth(set, state)} {
+	for _, f := range []finding{a.checkPort(ctx, set), checkState(state), a.checkAuth(ctx, set, state)} {
 		f.print(a.out)
 		broken = broken || f.bad
 	}
@@ -120,7 +120,7 @@ func (a *app) probeAgents(ctx context.Context, set *resolved, home string) (usab
 	s := &server{app: a, log: newLogger(io.Discard, "text", "error"), cfg: &serverConfig{set: set, agentHome: home}}
 	s.children = backends.NewChildren(backends.ChildrenOptions{Inherit: set.list("agent-env")})
 	defer s.children.Close(context.WithoutCancel(ctx))
-	if s.agents, err = s.makeAgents(); err != nil {
+	if s.agents, err = s.makeAgents(ctx); err != nil {
 		return false, err
 	}
 	for _, b := range s.agents {
@@ -220,8 +220,8 @@ func checkState(dir string) finding {
 }
 
 // checkAuth says who may call, without making a token.
-func (a *app) checkAuth(set *resolved, state string) finding {
-	keys, err := a.keys(set)
+func (a *app) checkAuth(ctx context.Context, set *resolved, state string) finding {
+	keys, err := a.keys(ctx, set)
 	mode := set.str("auth")
 	switch {
 	case err != nil:

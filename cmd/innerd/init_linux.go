@@ -70,7 +70,10 @@ func (a *app) init(ctx context.Context, f *initFlags, args []string) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	survivePipes()
-	o, err := a.entrypointOptions(f, args)
+	o, err := untilSignal(ctx, signals, func(ctx context.Context) (entrypoint.Options, error) { return a.entrypointOptions(ctx, f, args) })
+	if errors.Is(err, context.Canceled) {
+		return nil // nothing has been started
+	}
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (a *app) init(ctx context.Context, f *initFlags, args []string) error {
 }
 
 // entrypointOptions is what init does, from its flags and its environment.
-func (a *app) entrypointOptions(f *initFlags, args []string) (entrypoint.Options, error) {
+func (a *app) entrypointOptions(ctx context.Context, f *initFlags, args []string) (entrypoint.Options, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return entrypoint.Options{}, err
@@ -108,11 +111,37 @@ func (a *app) entrypointOptions(f *initFlags, args []string) (entrypoint.Options
 		log.Warn("not started as root: agents run as the same user as the server, which promises nothing against a hostile one",
 			"uid", os.Getuid())
 	}
-	if o.Services, err = readServices(f.services, env.list()); err != nil {
+	if o.Services, err = a.readServices(ctx, f.services, env.list()); err != nil {
 		return o, err
 	}
 	o.Server.Env = env.list()
 	return o, nil
+}
+
+// untilSignal makes something that may wait for a file, until a signal that ends
+// process 1; others mean nothing before there is a server.
+func untilSignal[T any](ctx context.Context, signals <-chan os.Signal, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type made struct {
+		v   T
+		err error
+	}
+	done := make(chan made, 1)
+	go func() { // ends with f, which ends with ctx
+		v, err := f(ctx)
+		done <- made{v, err}
+	}()
+	for {
+		select {
+		case m := <-done:
+			return m.v, m.err
+		case sig := <-signals:
+			if sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGQUIT {
+				cancel()
+			}
+		}
+	}
 }
 
 func setUsers(f *initFlags, o *entrypoint.Options) (account, error) {

@@ -23,12 +23,12 @@ import (
 
 // awaits says whether this server waits for its configuration, and the key
 // that is asked for.
-func (a *app) awaits(set *resolved) (key string, wait bool, err error) {
+func (a *app) awaits(ctx context.Context, set *resolved) (key string, wait bool, err error) {
 	if key = strings.TrimSpace(a.getenv("INNERD_INIT_KEY")); key != "" {
 		return key, true, nil
 	}
 	if path := set.str("init-key-file"); path != "" {
-		raw, err := os.ReadFile(path)
+		raw, err := a.readInput(ctx, path)
 		if err != nil {
 			return "", false, usageError{fmt.Errorf("--init-key-file: %w", err)}
 		}
@@ -43,7 +43,7 @@ func (a *app) awaits(set *resolved) (key string, wait bool, err error) {
 // lateSettings waits for the configuration and puts it into cfg. A server that
 // took another's place gets it from process 1, and does not wait.
 func (s *server) lateSettings(ctx context.Context) error {
-	key, wait, err := s.app.awaits(s.cfg.set)
+	key, wait, err := s.app.awaits(ctx, s.cfg.set)
 	conn, connErr := inherited(entrypoint.LateVar)
 	if err = errors.Join(err, connErr); err != nil || !wait {
 		if conn != nil {
@@ -53,6 +53,7 @@ func (s *server) lateSettings(ctx context.Context) error {
 	}
 	if conn != nil {
 		s.late = conn // process 1 sees our end by it
+		defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })()
 		kept, err := bufio.NewReader(conn).ReadBytes('\n')
 		if err != nil {
 			return fmt.Errorf("ask process 1 for the configuration: %w", err)

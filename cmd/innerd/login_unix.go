@@ -54,7 +54,7 @@ func (a *app) login(cmd *cobra.Command, name string) error {
 	s := &server{app: a, log: newLogger(io.Discard, "text", "error"), cfg: &serverConfig{set: set, agentHome: home}}
 	s.children = backends.NewChildren(backends.ChildrenOptions{Inherit: set.list("agent-env")})
 	defer s.children.Close(context.WithoutCancel(cmd.Context())) //nolint:errcheck // it has started nothing that lasts
-	if s.agents, err = s.makeAgents(); err != nil {
+	if s.agents, err = s.makeAgents(cmd.Context()); err != nil {
 		return err
 	}
 	what, err := loginOf(s.agents, name)

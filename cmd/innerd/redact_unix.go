@@ -3,8 +3,8 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"innerd/adapter"
@@ -13,7 +13,7 @@ import (
 )
 
 // redactor is what --redact and --redact-file take out of events; nil: nothing.
-func (s *server) redactor() (*redact.Set, error) {
+func (s *server) redactor(ctx context.Context) (*redact.Set, error) {
 	defer func() { s.app.keyLines = nil }()
 	mode, path := s.cfg.set.str("redact"), s.cfg.set.str("redact-file")
 	if mode == "off" && path == "" {
@@ -24,7 +24,7 @@ func (s *server) redactor() (*redact.Set, error) {
 		patterns = redact.Common()
 	}
 	if path != "" {
-		raw, err := os.ReadFile(path)
+		raw, err := s.app.readInput(ctx, path)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--redact-file: %w", err)}
 		}
@@ -38,12 +38,12 @@ func (s *server) redactor() (*redact.Set, error) {
 	if err != nil {
 		return nil, usageError{err} // cannot be: they were read
 	}
-	return set.Known(s.secrets()...), nil
+	return set.Known(s.secrets(ctx)...), nil
 }
 
 // secrets are the keys that this server knows: of its callers, and those that
 // reach models.
-func (s *server) secrets() []string {
+func (s *server) secrets(ctx context.Context) []string {
 	var out []string
 	for _, name := range append(shield.Names(), backendKeys()...) {
 		v := s.app.getenv(name)
@@ -59,7 +59,7 @@ func (s *server) secrets() []string {
 		out = append(out, adapter.Secret(line))
 	}
 	if path := s.cfg.access.token; path != "" {
-		raw, _ := os.ReadFile(path) // it was read before
+		raw, _ := s.app.readInput(ctx, path) // it was read before
 		out = append(out, adapter.Secret(string(raw)))
 	}
 	return append(out, s.lateSecrets...)

@@ -31,12 +31,8 @@ func (a *app) serve(cmd *cobra.Command) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	cfg, err := a.serverConfig(set)
-	if err != nil {
-		return err
-	}
 	limitMemory(a.getenv)
-	s, err := a.startUntil(cmd.Context(), cfg, log, signals)
+	s, err := a.startUntil(cmd.Context(), set, log, signals)
 	if s == nil || err != nil {
 		return err
 	}
@@ -54,15 +50,19 @@ func (a *app) serve(cmd *cobra.Command) error {
 }
 
 // startUntil starts a server; a signal meanwhile ends that, and there is none:
-// it may wait for long, for its configuration or for what an earlier one left.
-func (a *app) startUntil(ctx context.Context, cfg *serverConfig, log *slog.Logger, signals <-chan os.Signal) (*server, error) {
+// it may wait for long, for a file that is a pipe, for its configuration or for
+// what an earlier one left. What does not end with it in --stop-timeout, or by a
+// second signal, ends with the process.
+func (a *app) startUntil(ctx context.Context, set *resolved, log *slog.Logger, signals <-chan os.Signal) (*server, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var s *server
 	started := make(chan error, 1)
 	go func() { // ends when it has started, or soon after ctx
-		var err error
-		s, err = a.startServer(ctx, cfg, log)
+		cfg, err := a.serverConfig(ctx, set)
+		if err == nil {
+			s, err = a.startServer(ctx, cfg, log)
+		}
 		started <- err
 	}()
 	select {
@@ -71,8 +71,15 @@ func (a *app) startUntil(ctx context.Context, cfg *serverConfig, log *slog.Logge
 	case sig := <-signals:
 		log.Info("stopping", "signal", sig.String())
 		cancel()
-		if err := <-started; err != nil && !errors.Is(err, context.Canceled) {
-			return nil, err
+		select {
+		case err := <-started:
+			if err != nil && !errors.Is(err, context.Canceled) {
+				return nil, err
+			}
+		case <-signals:
+			return nil, exitError{exitFailed, errors.New("ended by a second signal")}
+		case <-time.After(set.dur("stop-timeout")):
+			return nil, exitError{exitFailed, errors.New("the start did not end in time")}
 		}
 		if s == nil {
 			return nil, nil

@@ -62,7 +62,7 @@ func (a *app) startServer(ctx context.Context, cfg *serverConfig, log *slog.Logg
 		err = s.lateSettings(ctx)
 	}
 	if err == nil {
-		err = s.serveAPI()
+		err = s.serveAPI(ctx)
 	}
 	if err == nil {
 		err = s.domain(ctx)
@@ -87,8 +87,8 @@ func (s *server) open() error {
 }
 
 // serveAPI serves; calls that need the domain wait for it.
-func (s *server) serveAPI() error {
-	err := s.makeA2A()
+func (s *server) serveAPI(ctx context.Context) error {
+	err := s.makeA2A(ctx)
 	if err != nil {
 		return err
 	}
@@ -173,13 +173,13 @@ func (s *server) domain(ctx context.Context) error {
 	if err := s.children.Recover(ctx); err != nil {
 		return fmt.Errorf("ending what an earlier server left: %w", err)
 	}
-	if s.agents, err = s.makeAgents(); err != nil {
+	if s.agents, err = s.makeAgents(ctx); err != nil {
 		return err
 	}
 	s.bridge = toolbridge.New(&toolbridge.Options{
 		Permission: set.dur("permission-timeout"), Question: set.dur("question-timeout"), Logger: s.log,
 	})
-	if s.runs, err = s.makeRuns(); err != nil {
+	if s.runs, err = s.makeRuns(ctx); err != nil {
 		return err
 	}
 	if err := s.runs.Recover(ctx); err != nil {
@@ -191,7 +191,7 @@ func (s *server) domain(ctx context.Context) error {
 	return nil
 }
 
-func (s *server) makeRuns() (*runs.Manager, error) {
+func (s *server) makeRuns(ctx context.Context) (*runs.Manager, error) {
 	mcpURL, err := s.serveMCP()
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (s *server) makeRuns() (*runs.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := s.redactor()
+	secrets, err := s.redactor(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,11 +31,11 @@ var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 // readServices reads a services file; "" is none. Services get the environment
 // without its keys.
-func readServices(path string, env []string) ([]entrypoint.Service, error) {
+func (a *app) readServices(ctx context.Context, path string, env []string) ([]entrypoint.Service, error) {
 	if path == "" {
 		return nil, nil
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := a.readInput(ctx, path)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--services: %w", err)}
 	}
