@@ -192,6 +192,16 @@ func (l *tallyLog) WithGroup(string) slog.Handler             { return l }
 // usual start unless bare.
 func openFake(t *testing.T, bare bool, session string, acts ...act) *faked {
 	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openFakeAt(t, self, bare, session, acts...)
+}
+
+// openFakeAt is openFake with a program that runs the fake.
+func openFakeAt(t *testing.T, path string, bare bool, session string, acts ...act) *faked {
+	t.Helper()
 	f := &faked{script: filepath.Join(t.TempDir(), "script"), home: t.TempDir()}
 	script := acts
 	if !bare {
@@ -199,18 +209,15 @@ func openFake(t *testing.T, bare bool, session string, acts ...act) *faked {
 	}
 	f.write(t, script)
 	children := backends.NewChildren(backends.ChildrenOptions{})
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := claudecode.New(&claudecode.Options{
-		Path: self, Home: f.home, Children: children, Logger: slog.New(&f.logged),
+		Path: path, Home: f.home, Children: children, Logger: slog.New(&f.logged),
 		Getenv: env(map[string]string{"ANTHROPIC_API_KEY": "sk-secret-of-the-test", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}),
 	})
 	f.backend = b
 	if session != "" {
 		keepSession(t, f.home, session)
 	}
+	var err error
 	f.Conversation, err = b.Open(t.Context(), backends.Config{
 		ID: "01TESTTESTTESTTESTTESTTEST", Dir: t.TempDir(), Grace: 300 * time.Millisecond, Session: backends.Session{ID: session},
 		Env: map[string]string{"CLAUDECODE_TEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "CLAUDE_CONFIG_DIR": "/not/this"},

@@ -412,3 +412,34 @@ func TestCallInText(t *testing.T) {
 		t.Errorf("%q %v", texts(evs), err)
 	}
 }
+
+// TestSweepBehindAScript: a claude behind a script that does not become it stays
+// warm when what its commands have left is ended.
+func TestSweepBehindAScript(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "claude")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+self+" \"$@\"\nexit $?\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	turn := func(text string) []act { return []act{{Expect: `"type":"user"`}, say(text), {Print: okResult}} }
+	f := openFakeAt(t, path, false, "", slices.Concat(turn("one"), turn("two"), []act{{Drain: true}})...)
+	for _, want := range []string{"one", "two"} {
+		evs, _, err := run(t, f, backendtest.Turn{}, backends.Settings{})
+		if err != nil || !slices.Equal(texts(evs), []string{want}) {
+			t.Fatalf("%v, %q", err, texts(evs))
+		}
+		f.Conversation.(backends.Sweeper).Sweep(t.Context())
+	}
+	select {
+	case <-f.Done():
+		t.Error("the warm claude was ended")
+	default:
+	}
+	if n := len(f.launches(t)); n != 1 {
+		t.Errorf("%d launches", n)
+	}
+}
