@@ -53,6 +53,7 @@ type conversation struct {
 
 	agent  backends.Conversation // nil when cold
 	opened string                // what the agent was opened with
+	idle   *time.Timer           // closes the agent; nil: none runs
 	gone   chan struct{}         // closed when the agent that was taken away last is gone; nil: there was none
 
 	began atomic.Bool // the agent has a session
@@ -188,6 +189,13 @@ func (c *conversation) putAway() {
 // about to.
 func (c *conversation) busyLocked() bool {
 	return len(c.queue)+c.reserved > 0 || c.compacting != nil
+}
+
+func (c *conversation) endIdleLocked() {
+	if c.idle != nil {
+		c.idle.Stop()
+		c.idle = nil
+	}
 }
 
 func (c *conversation) infoLocked() ConversationInfo {

@@ -108,7 +108,8 @@ func (m *Manager) restLocked(c *conversation) {
 	}
 	since := time.Now()
 	m.warm[c] = since
-	time.AfterFunc(m.lim.Idle, func() { m.cool(c, since) }) // finds nothing to do where the conversation went on
+	c.endIdleLocked()                                                // or each turn would leave a timer behind for as long as that takes
+	c.idle = time.AfterFunc(m.lim.Idle, func() { m.cool(c, since) }) // finds nothing to do where the conversation went on
 	m.trimLocked(m.lim.Warm)
 }
 
@@ -138,6 +139,7 @@ func (m *Manager) coolLocked(c *conversation) {
 	agent := c.agent
 	c.agent, c.opened = nil, ""
 	delete(m.warm, c)
+	c.endIdleLocked()
 	if !c.busyLocked() {
 		c.putAway()
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -125,7 +127,7 @@ func (m *Manager) release(l *live) {
 		if q != l {
 			continue
 		}
-		c.queue = append(c.queue[:i:i], c.queue[i+1:]...)
+		c.queue = slices.Concat(c.queue[:i], c.queue[i+1:]) // not in place: what is behind its end would hold a run in memory
 		if i == 0 && len(c.queue) > 0 && c.compacting == nil {
 			close(c.queue[0].turn)
 		}
@@ -144,7 +146,9 @@ func (m *Manager) noteLimit(l *live, e events.Error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.limited[limitKey(l.meta.Backend, l.spec.Credential)] = time.Now().Add(time.Duration(e.RetryAfterS * float64(time.Second)))
+	now := time.Now()
+	maps.DeleteFunc(m.limited, func(_ string, until time.Time) bool { return until.Before(now) })
+	m.limited[limitKey(l.meta.Backend, l.spec.Credential)] = now.Add(time.Duration(e.RetryAfterS * float64(time.Second)))
 }
 
 func (m *Manager) checkLimit(backend string, c *backends.Credential) error {
