@@ -109,9 +109,10 @@ func TestOrderOfTheStart(t *testing.T) {
 	st := newStage(t, script{"turn/start": {
 		{started, "!slow " + accepted, said("one"), finished},
 		{accepted, said("two"), "!slow " + started, finished},
+		{strings.Replace(accepted, "{{turn}}", "odd", 1), started, said("three"), finished},
 	}})
 	c := st.open(idA, "")
-	for _, want := range []string{"one", "two"} {
+	for _, want := range []string{"one", "two", "three"} {
 		evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{})
 		if err != nil || !slices.Equal(texts(evs), []string{want}) {
 			t.Errorf("%q, %v", texts(evs), err)

@@ -163,13 +163,13 @@ const methodUsage = "thread/tokenUsage/updated"
 
 // ofTurn reports whether a message of this kind always says whose turn's it is.
 func ofTurn(method string) bool {
-	return strings.HasPrefix(method, "item/") || strings.HasPrefix(method, "turn/") || method == "error"
+	return strings.HasPrefix(method, "item/") || strings.HasPrefix(method, "turn/") || method == "error" || method == methodUsage
 }
 
 // main handles what comes of the conversation's own thread.
 func (t *turn) main(method string, n *notification, base counts) bool {
-	if method == "turn/started" && !t.begun && (t.id == "" || t.id == n.TurnID) {
-		t.name(n.TurnID)
+	if method == "turn/started" && !t.begun && n.TurnID != "" {
+		t.name(n.TurnID) // what begins now is this turn, whatever the answer named
 		t.begun = true
 		close(t.started)
 		return true
