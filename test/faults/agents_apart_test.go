@@ -18,8 +18,8 @@ import (
 	"innerd/test/server"
 )
 
-// Fifty conversations with the real agents at once, each with a word of its
-// own in all that is said, asked and answered, and all with the same native
+// Fifty conversations with the real agents at once, and ten with simulate, each
+// with a word of its own in all that is said, asked and answered, and all with the same native
 // id of their calls; over both roads of the host's tools. The agents share
 // processes and a model. No word is anywhere but in its own run's log and in
 // its own requests to the model.
@@ -42,15 +42,20 @@ func TestConversationsAreApart(t *testing.T) {
 			all = append(all, &apart{v: part.v, m: m, sc: sc, word: fmt.Sprintf("word-%s-%03d-end", strings.ReplaceAll(part.v.backend, "-", ""), i), mcp: i%2 == 1})
 		}
 	}
+	for i := range 10 {
+		all = append(all, &apart{v: vendor{backend: "simulate"}, word: fmt.Sprintf("word-simulate-%03d-end", i)})
+	}
 	r.start()
 	var sum tally
 	for range pick(1, 3) {
 		togetherApart(t, r, all, &sum)
 	}
 	for _, c := range all {
-		c.m.report(t)
+		if c.m != nil {
+			c.m.report(t)
+		}
 	}
-	result(t, fmt.Sprintf("%d conversations at once, equal call ids, both roads of tools (3 real CLIs): no word elsewhere", len(all)), sum.sum, time.Since(began))
+	result(t, fmt.Sprintf("%d conversations at once, equal call ids, both roads of tools (simulate, 3 real CLIs): no word elsewhere", len(all)), sum.sum, time.Since(began))
 }
 
 // apart is one of the conversations.
@@ -100,11 +105,14 @@ func (c *apart) talk(t *testing.T, r *rig, open func(), ready <-chan struct{}, s
 	if !strings.Contains(string(req.Arguments), c.word) {
 		t.Errorf("%s was asked with %s", c.word, req.Arguments)
 	}
-	if native := map[bool]string{true: "", false: "call_same"}[c.second()]; req.NativeID != native {
+	if native := map[bool]string{true: "", false: "call_same"}[c.second()]; c.m != nil && req.NativeID != native {
 		t.Errorf("%s: the native id is %q, not %q", c.word, req.NativeID, native)
 	}
 	r.Result(req.ToolCallID, map[string]any{"result": "result " + c.word})
 	sum.add(b.closed(t, ""))
+	if c.m == nil && !strings.Contains(p.Text(), "result "+c.word) { // the others say it to their model
+		t.Errorf("%s was given another result: %q", c.word, p.Text())
+	}
 	resolvedOnce(t, p, req.ToolCallID)
 	p2 := c.post(t, r, "once more "+c.word)
 	b2 := r.book(t, p2)
@@ -119,6 +127,14 @@ func (c *apart) talk(t *testing.T, r *rig, open func(), ready <-chan struct{}, s
 
 func (c *apart) post(t *testing.T, r *rig, text string) *server.Tape {
 	t.Helper()
+	if c.m == nil {
+		steps := fmt.Sprintf(`[{"text":"say %[1]s. "},{"call":{"tool":"look","arguments":{"of":"arg %[1]s"}}},{"text":"then %[1]s. "}]`, c.word)
+		if strings.HasPrefix(text, "once more") {
+			steps = fmt.Sprintf(`[{"text":"last %s. "}]`, c.word)
+		}
+		c.last = r.Post(t, in("context "+c.word, c.request(simulate(steps, map[string]any{"native_tool_schemas": lookSchemas}), text)))
+		return c.last
+	}
 	meta := map[string]any{
 		"model": c.v.model, "credentials": map[string]any{"api_key": c.sc.Key(), "base_url": c.v.base(c.sc)}, "timeout_s": 600,
 		"native_tool_schemas": lookSchemas,

@@ -89,7 +89,7 @@ func TestServerIsKilledUnderClaude(t *testing.T) {
 	sc := r.claude()
 	r.start()
 	var all ledger.Result
-	rounds := pick(1, 10)
+	rounds := pick(1, 50)
 	for i := range rounds {
 		all.Add(killInClaude(t, r, sc, i))
 	}
