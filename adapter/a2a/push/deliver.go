@@ -8,13 +8,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"innerd/adapter/a2a/spec"
 )
 
-// errGone is a receiver that wants nothing any more.
-var errGone = errors.New("the receiver is gone (410)")
+var (
+	// errGone is a receiver that wants nothing any more.
+	errGone = errors.New("the receiver is gone (410)")
+	// errGivenUp is one that has taken nothing for too long.
+	errGivenUp = errors.New("the receiver has taken nothing for too long")
+)
 
 // run delivers until the task's last notification.
 func (s *Service) run(ctx context.Context, d *delivery) {
@@ -22,7 +27,7 @@ func (s *Service) run(ctx context.Context, d *delivery) {
 	feed, err := s.source(ctx, d.Owner, d.Config.TaskID, d.After)
 	switch {
 	case errors.Is(err, ErrGone):
-		if err := s.Delete(d.Owner, d.Config.TaskID, d.Config.ID); err != nil {
+		if err := s.drop(d); err != nil {
 			log.Warn("a push notification configuration was not removed", "error", err)
 		}
 		return
@@ -36,7 +41,7 @@ func (s *Service) run(ctx context.Context, d *delivery) {
 	for {
 		payload, id, err := feed.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			s.advance(ctx, d, 0, true)
+			s.advance(d, 0, true)
 			return
 		}
 		if err == nil {
@@ -45,7 +50,11 @@ func (s *Service) run(ctx context.Context, d *delivery) {
 		switch {
 		case errors.Is(err, errGone):
 			log.Info("a webhook answered 410 and gets nothing more")
-			s.advance(ctx, d, 0, true)
+			s.advance(d, 0, true)
+			return
+		case errors.Is(err, errGivenUp):
+			log.Warn("a webhook has taken nothing for too long and gets nothing more", "for", s.opt.GiveUp.String())
+			s.advance(d, 0, true)
 			return
 		case err != nil:
 			if ctx.Err() == nil {
@@ -53,17 +62,17 @@ func (s *Service) run(ctx context.Context, d *delivery) {
 			}
 			return
 		}
-		s.advance(ctx, d, id, false)
+		s.advance(d, id, false)
 	}
 }
 
 // advance writes down how far a delivery got. A crash before that repeats a
 // notification: at least once.
-func (s *Service) advance(ctx context.Context, d *delivery, id int64, done bool) {
+func (s *Service) advance(d *delivery, id int64, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil && s.ctx.Err() == nil {
-		return // it was deleted or replaced
+	if d.gone {
+		return // what stands in its file, if anything, is another's
 	}
 	if id > 0 {
 		d.After = id
@@ -80,13 +89,17 @@ func (s *Service) advance(ctx context.Context, d *delivery, id int64, done bool)
 
 // deliver tries until the receiver has taken it.
 func (s *Service) deliver(ctx context.Context, d *delivery, payload []byte) error {
-	wait := s.opt.Backoff
+	wait, began := s.opt.Backoff, time.Now()
 	for try := 1; ; try++ {
-		err := s.post(ctx, &d.Config, payload)
+		err := s.post(ctx, d, payload)
+		s.note(d, err)
 		if err == nil || errors.Is(err, errGone) || ctx.Err() != nil {
 			return err
 		}
 		s.opt.Logger.Info("a push notification was not taken", "run", d.Config.TaskID, "config", d.Config.ID, "try", try, "error", err)
+		if time.Since(began) >= s.opt.GiveUp {
+			return errGivenUp
+		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -99,10 +112,11 @@ func (s *Service) deliver(ctx context.Context, d *delivery, payload []byte) erro
 }
 
 // post makes one request. Its errors name no URL, which may hold a secret.
-func (s *Service) post(ctx context.Context, c *spec.PushConfig, payload []byte) error {
+func (s *Service) post(ctx context.Context, d *delivery, payload []byte) error {
+	c, slots := &d.Config, s.slotsOf(d)
 	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -136,6 +150,43 @@ func (s *Service) post(ctx context.Context, c *spec.PushConfig, payload []byte) 
 		return fmt.Errorf("the receiver answered %d", resp.StatusCode)
 	}
 	return nil
+}
+
+func (d *delivery) place() place {
+	host := ""
+	if u, err := url.Parse(d.Config.URL); err == nil {
+		host = u.Host
+	}
+	return place{d.Owner, host}
+}
+
+// note keeps in mind whether a place takes what it is sent.
+func (s *Service) note(d *delivery, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		delete(s.failing, d.place())
+		return
+	}
+	s.failing[d.place()] = true
+}
+
+// slotsOf is the requests that may be on at once in a delivery's line. There are
+// as many lines as keys, twice.
+func (s *Service) slotsOf(d *delivery) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := line{d.Owner, s.failing[d.place()]}
+	slots := s.slots[at]
+	if slots == nil {
+		n := maxParallel
+		if at.again {
+			n = maxAgain
+		}
+		slots = make(chan struct{}, n)
+		s.slots[at] = slots
+	}
+	return slots
 }
 
 func authorization(c *spec.PushConfig) string {

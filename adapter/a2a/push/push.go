@@ -34,10 +34,12 @@ var (
 // Limits.
 const (
 	maxConfigs   = 16               // of one task
-	maxParallel  = 32               // requests at once
+	maxParallel  = 16               // requests at once of one owner
+	maxAgain     = 8                // and of those whose last one failed
 	callTimeout  = 20 * time.Second // of one request
 	firstBackoff = time.Second
 	maxBackoff   = 5 * time.Minute
+	giveUp       = 24 * time.Hour
 	pruneEvery   = time.Hour
 )
 
@@ -68,6 +70,9 @@ type Options struct {
 	// Backoff is the first time between two tries, which doubles up to 5 min;
 	// 0: 1 s.
 	Backoff time.Duration
+	// GiveUp is for how long a receiver that takes nothing is tried; then its
+	// configuration gets nothing more. 0: 24 h.
+	GiveUp time.Duration
 }
 
 // Service keeps configurations and delivers. Its methods may be called at the
@@ -76,7 +81,6 @@ type Service struct {
 	opt    Options
 	source Source
 	client *http.Client
-	slots  chan struct{}
 
 	ctx  context.Context // of every delivery
 	stop context.CancelFunc
@@ -86,6 +90,18 @@ type Service struct {
 	store   Store      // nil until Start
 	started bool
 	configs map[string][]*delivery // by task
+	slots   map[line]chan struct{} // two for each owner
+	failing map[place]bool         // whose last request failed
+}
+
+// place is where an owner's notifications go.
+type place struct{ owner, host string }
+
+// line is what deliveries stand in for their request: one owner's receivers
+// keep nobody else's waiting, and places that fail keep none that take.
+type line struct {
+	owner string
+	again bool
 }
 
 // delivery is one configuration and how far it got.
@@ -97,6 +113,7 @@ type delivery struct {
 	Created int64           `json:"created"` // orders lists
 
 	cancel context.CancelFunc // ends its goroutine; nil while there is none
+	gone   bool               // deleted or replaced: its file is not its own any more
 }
 
 // New makes a Service. Nothing is delivered until Start.
@@ -110,9 +127,12 @@ func New(opt Options, source Source) (*Service, error) {
 	if opt.Backoff <= 0 {
 		opt.Backoff = firstBackoff
 	}
+	if opt.GiveUp <= 0 {
+		opt.GiveUp = giveUp
+	}
 	s := &Service{
 		opt: opt, source: source, client: opt.Guard.Client(callTimeout, 0),
-		slots: make(chan struct{}, maxParallel), configs: map[string][]*delivery{},
+		slots: map[line]chan struct{}{}, failing: map[place]bool{}, configs: map[string][]*delivery{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s, nil
@@ -142,6 +162,7 @@ func (s *Service) Start(store Store, kept func(owner, taskID string) bool) {
 			case <-tick.C:
 				s.mu.Lock()
 				s.pruneLocked(kept)
+				clear(s.failing) // whoever still fails is back soon
 				s.mu.Unlock()
 			case <-s.ctx.Done():
 				return
@@ -301,7 +322,22 @@ func (s *Service) Delete(owner, taskID, id string) error {
 	if i < 0 || list[i].Owner != owner {
 		return nil
 	}
-	d := list[i]
+	return s.deleteLocked(list[i])
+}
+
+// drop is Delete of what may have been replaced meanwhile.
+func (s *Service) drop(d *delivery) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.gone {
+		return nil
+	}
+	return s.deleteLocked(d)
+}
+
+func (s *Service) deleteLocked(d *delivery) error {
+	list, taskID := s.configs[d.Config.TaskID], d.Config.TaskID
+	i := indexOf(list, d.Config.ID)
 	d.endLocked()
 	if list = append(list[:i:i], list[i+1:]...); len(list) > 0 {
 		s.configs[taskID] = list
@@ -311,7 +347,9 @@ func (s *Service) Delete(owner, taskID, id string) error {
 	return s.store.RemoveAll(root + "/" + taskID)
 }
 
+// endLocked ends a delivery whose configuration goes.
 func (d *delivery) endLocked() {
+	d.gone = true
 	if d.cancel != nil {
 		d.cancel()
 		d.cancel = nil
