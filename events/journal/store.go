@@ -96,7 +96,11 @@ func (s *Store) inMemory() *Store {
 	return s
 }
 
-var errVersion = errors.New("journal: the state directory was made by a newer version")
+// errVersion is a state directory that this version must not touch.
+var errVersion = errors.New("journal: the state directory is not used, and left as it is")
+
+// format is that of what this version writes, and the newest that it reads.
+const format = 1
 
 type versionFile struct {
 	Version int    `json:"version"`
@@ -115,21 +119,32 @@ func (s *Store) takeDir() error {
 	s.lock = lock
 	name := filepath.Join(s.dir, "VERSION")
 	data, err := readFile(s.fs, name)
-	var v versionFile
-	if err == nil && json.Unmarshal(data, &v) == nil && v.ID != "" {
-		if v.Version > 1 {
-			return errVersion
-		}
-		s.id = v.ID
-		return nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err == nil {
+		s.id, err = readVersion(name, data)
 		return err
 	}
-	v = versionFile{Version: 1, ID: ulid.Make().String()}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if names, err := s.fs.ReadDir(filepath.Join(s.dir, "runs")); err == nil && len(names) > 0 {
+		s.log.Warn("journal: the state directory had no VERSION and gets a new id; agents of a server that was killed are not known again by it", "dir", s.dir)
+	}
+	v := versionFile{Version: format, ID: ulid.Make().String()}
 	data, _ = json.Marshal(v)
 	s.id = v.ID
 	return replaceFile(s.fs, name, append(data, '\n'), true)
+}
+
+// readVersion gives the id of a state directory of a format that is known.
+func readVersion(name string, data []byte) (id string, err error) {
+	var v versionFile
+	if json.Unmarshal(data, &v) == nil && v.Version > format {
+		return "", fmt.Errorf("%w: its format is %d, and this innerd knows %d: start the newer innerd that made it, or begin with another directory", errVersion, v.Version, format)
+	}
+	if _, err := ulid.ParseStrict(v.ID); err != nil || v.Version < 1 {
+		return "", fmt.Errorf("%w: %s can't be understood, so it is of an unknown version or damaged: bring the file back from a backup, or begin with another directory; if you know that this innerd made it, remove the file and start again", errVersion, name)
+	}
+	return v.ID, nil
 }
 
 func (s *Store) unlock() {
