@@ -17,7 +17,10 @@ import (
 // turn we look whether somebody else has it, or has gone on with it since; then
 // this conversation goes on in a copy.
 
-const maxOurs = 1000 // inputs that are remembered as ours
+const (
+	maxOurs   = 1000    // inputs that are remembered as ours
+	maxHolder = 1 << 16 // bytes of the file that says who has a session open
+)
 
 // sent notes an input as ours.
 func (c *conversation) sent(uuid string) {
@@ -82,7 +85,7 @@ func (c *conversation) conflict(p *process, taking bool) string {
 func (c *conversation) holder(own int) int {
 	files, _ := filepath.Glob(filepath.Join(c.b.configDir(), "sessions", "*.json"))
 	for _, f := range files {
-		raw, err := os.ReadFile(f)
+		raw, err := c.b.o.Children.ReadFile(f, maxHolder)
 		if err != nil {
 			continue
 		}
@@ -116,7 +119,7 @@ func startOf(pid int) string {
 // goneOn reports whether a file has an input that is not ours behind where it
 // was ours.
 func (c *conversation) goneOn() bool {
-	f, err := os.Open(c.kept)
+	f, err := c.b.o.Children.Open(c.kept)
 	if err != nil {
 		return false // not known
 	}

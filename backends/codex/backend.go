@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -181,15 +182,21 @@ func (b *Backend) settle() error {
 		return err
 	}
 	mark := filepath.Join(home, homeFile)
-	was, err := os.ReadFile(mark)
+	was, err := b.o.Children.ReadFile(mark, 1<<16)
 	if err == nil && string(was) == home {
 		return nil
 	}
-	indexes, _ := filepath.Glob(filepath.Join(home, "*.sqlite*"))
-	for _, file := range indexes {
-		if err := os.Remove(file); err != nil {
-			return err
+	err = b.o.Children.In(home, func(root *os.Root) error {
+		indexes, _ := fs.Glob(root.FS(), "*.sqlite*")
+		for _, file := range indexes {
+			if err := root.Remove(file); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil { // it leads elsewhere, say: what is there is not for us to remove
+		b.log.Warn("codex's old indexes could not be removed; sessions of before it was moved may not be found", "folder", home, "err", err)
 	}
 	return b.o.Children.WriteFile(mark, []byte(home))
 }

@@ -146,3 +146,6 @@ func EffortOf(effort string, thinking int) string {
 
 // Platform is how the vendor names this machine: its package, and the folder in it.
 func Platform() [2]string { return [2]string{platform(), triple()} }
+
+// HomeFile says where codex's folder was when it was last used.
+const HomeFile = homeFile

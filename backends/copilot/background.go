@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,15 +86,25 @@ func (c *conversation) tasks(p *process, attachment string) ([]task, error) {
 
 func (c *conversation) cancelTask(p *process, x task) {
 	_ = p.call(context.Background(), taskLimit, "session.tasks.cancel", taskParams{c.session, x.ID}, nil)
-	// Detached commands leave three files in the system's folder for such. No
-	// others are removed: what commands run as may say so in copilot's place.
-	if !strings.HasPrefix(filepath.Base(x.LogPath), "copilot-detached-") || strings.ContainsAny(x.LogPath, `*?[\`) {
+	c.b.removeLog(x.LogPath)
+}
+
+// removeLog removes the files that a detached command leaves in the system's
+// folder for such. No others are, and none elsewhere: what commands run as may
+// name a path in copilot's place.
+func (b *Backend) removeLog(path string) {
+	temp := os.TempDir()
+	rel, err := filepath.Rel(temp, path)
+	if err != nil || !filepath.IsLocal(rel) || !strings.HasPrefix(filepath.Base(rel), "copilot-detached-") || strings.ContainsAny(rel, `*?[\`) {
 		return
 	}
-	files, _ := filepath.Glob(strings.TrimSuffix(x.LogPath, ".log") + ".*")
-	for _, f := range files {
-		_ = os.Remove(f)
-	}
+	_ = b.o.Children.In(temp, func(dir *os.Root) error { // they may stay
+		files, _ := fs.Glob(dir.FS(), filepath.ToSlash(strings.TrimSuffix(rel, ".log"))+".*")
+		for _, f := range files {
+			_ = dir.Remove(f)
+		}
+		return nil
+	})
 }
 
 func (x *task) what() string { return orElse(x.Description, orElse(x.Command, x.ID)) }

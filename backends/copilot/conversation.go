@@ -72,8 +72,11 @@ func (c *conversation) Close(ctx context.Context) error {
 		c.detach(ctx, p)
 		c.b.leave(p.slot)
 	}
-	if c.session != "" {
-		_ = os.RemoveAll(c.outputDir()) // only results that were too long for the model
+	if c.session != "" { // only results that were too long for the model
+		err := c.b.o.Children.In(c.b.home(), func(home *os.Root) error { return home.RemoveAll(outputs + "/" + c.session) })
+		if err != nil {
+			c.b.log.Warn("long results of a conversation could not be removed", "conversation", c.cfg.ID, "err", err)
+		}
 	}
 	return nil
 }
@@ -286,16 +289,21 @@ func (c *conversation) save() error {
 	return nil
 }
 
+const outputs = "outputs"
+
 // outputDir is where copilot puts results that are too long for the model.
-func (c *conversation) outputDir() string { return filepath.Join(c.b.home(), "outputs", c.session) }
+func (c *conversation) outputDir() string { return filepath.Join(c.b.home(), outputs, c.session) }
 
 // prune keeps the logs of the last processes only: each writes its own.
 func (b *Backend) prune() {
 	const kept = 10
-	logs, _ := filepath.Glob(filepath.Join(b.home(), "logs", "process-*.log")) // names begin with the time
-	for _, old := range logs[:max(len(logs)-kept, 0)] {
-		_ = os.Remove(old)
-	}
+	_ = b.o.Children.In(b.home(), func(home *os.Root) error { // they may stay
+		logs, _ := fs.Glob(home.FS(), "logs/process-*.log") // names begin with the time
+		for _, old := range logs[:max(len(logs)-kept, 0)] {
+			_ = home.Remove(old)
+		}
+		return nil
+	})
 }
 
 func status(state, detail string) events.Status { return events.Status{State: state, Detail: detail} }

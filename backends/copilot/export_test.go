@@ -105,3 +105,6 @@ func (b *Backend) Access(c *backends.Credential) [5]string {
 
 // GitRoot is the root of the repository that a directory is in.
 func GitRoot(dir string) string { return gitRoot(dir) }
+
+// TailOf is the end of a log.
+func (b *Backend) TailOf(path string) []byte { return b.tailOf(path) }

@@ -141,10 +141,14 @@ func (b *Backend) vendorLogin() string {
 			continue
 		}
 		p := filepath.Join(dir, configFile)
-		if f, err := os.Open(p); errors.Is(err, fs.ErrPermission) && dir == b.home() {
-			return p // the agents' own, which is another user's: it may hold one
-		} else if err == nil {
-			_ = f.Close()
+		if dir == b.home() {
+			switch raw, err := b.o.Children.ReadFile(p, maxConfig); {
+			case errors.Is(err, fs.ErrPermission):
+				return p // the agents' own, which is another user's: it may hold one
+			case err == nil && len(loginIn(raw)) > 0:
+				return p
+			}
+			continue
 		}
 		if len(loginOf(p)) > 0 {
 			return p
@@ -153,12 +157,21 @@ func (b *Backend) vendorLogin() string {
 	return ""
 }
 
-// loginOf is what a config file holds of a login.
+const maxConfig = 1 << 20 // bytes of a config file
+
+// loginOf is what the config file of whoever runs this server holds of a login.
 func loginOf(path string) map[string]json.RawMessage {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxConfig {
+		return nil
+	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil
 	}
+	return loginIn(raw)
+}
+
+func loginIn(raw []byte) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(withoutComments(raw), &all) != nil {
 		return nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 )
@@ -30,15 +29,15 @@ func (p *process) retryAfter(at time.Time) time.Duration {
 	}
 	logs, _ := filepath.Glob(filepath.Join(p.b.home(), "logs", fmt.Sprintf("process-*-%d.log", p.child.PID())))
 	for end := time.Now().Add(logWait); len(logs) > 0; time.Sleep(logWait / 10) {
-		if d := retryAfterIn(tailOf(logs[len(logs)-1]), at); d > 0 || time.Now().After(end) {
+		if d := retryAfterIn(p.b.tailOf(logs[len(logs)-1]), at); d > 0 || time.Now().After(end) {
 			return d
 		}
 	}
 	return 0
 }
 
-func tailOf(path string) []byte {
-	f, err := os.Open(path)
+func (b *Backend) tailOf(path string) []byte {
+	f, err := b.o.Children.Open(path)
 	if err != nil {
 		return nil
 	}

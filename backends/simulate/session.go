@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -100,9 +99,10 @@ func (s *session) add(e Entry) {
 
 // store keeps sessions: a file each, or in memory when dir is "".
 type store struct {
-	dir    string
-	mu     sync.Mutex // memory
-	memory map[string][]byte
+	dir      string
+	children *backends.Children // nil is fine
+	mu       sync.Mutex         // memory
+	memory   map[string][]byte
 }
 
 var sessionID = regexp.MustCompile(`^sim-[a-z0-9]{8,64}$`)
@@ -140,12 +140,16 @@ func (st *store) save(s *session, synced bool) error {
 	if err := os.MkdirAll(st.dir, 0o700); err != nil {
 		return err
 	}
-	return replace(st.path(s.ID), raw, synced)
+	return st.children.In(st.dir, func(dir *os.Root) error { return replace(dir, s.ID+ending, raw, synced) })
 }
 
 func (st *store) read(id string) ([]byte, error) {
 	if st.dir != "" {
-		return os.ReadFile(st.path(id))
+		raw, err := []byte(nil), error(fs.ErrNotExist)
+		if in := st.children.In(st.dir, func(dir *os.Root) error { raw, err = read(dir, id+ending); return nil }); in != nil {
+			return nil, in
+		}
+		return raw, err
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -156,17 +160,31 @@ func (st *store) read(id string) ([]byte, error) {
 	return raw, nil
 }
 
-func (st *store) path(id string) string { return filepath.Join(st.dir, id+".json") }
+// The folder is below the home of other agents, who may put anything in the
+// place of a file.
+const ending = ".json"
+
+func read(dir *os.Root, name string) ([]byte, error) {
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", name)
+	}
+	return dir.ReadFile(name)
+}
 
 // replace writes a file whole or not at all.
-func replace(path string, data []byte, synced bool) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+func replace(dir *os.Root, name string, data []byte, synced bool) (err error) {
+	part := name + "." + rand.Text() + ".tmp"
+	f, err := dir.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(f.Name())
+			_ = dir.Remove(part)
 		}
 	}()
 	_, err = f.Write(data)
@@ -176,14 +194,14 @@ func replace(path string, data []byte, synced bool) (err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err = os.Rename(f.Name(), path); err != nil || !synced {
+	if err = dir.Rename(part, name); err != nil || !synced {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return syncDir(dir)
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+func syncDir(dir *os.Root) error {
+	d, err := dir.Open(".")
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func New(o *Options) *Backend {
 	if o != nil {
 		b.opts = *o
 	}
-	b.store = store{dir: b.opts.StateDir, memory: map[string][]byte{}}
+	b.store = store{dir: b.opts.StateDir, children: b.opts.Children, memory: map[string][]byte{}}
 	if len(b.opts.Script) > 0 {
 		b.script, b.scriptErr = parseScript("script", b.opts.Script)
 	}

@@ -70,6 +70,28 @@ func (s *Supervisor) WriteFile(path string, data []byte) error {
 	return root.Rename(part, name)
 }
 
+// In works in a folder that agents may write to, and through no link out of it:
+// neither the folder nor what is in it may be one that leads elsewhere. Where
+// there is no such folder there is nothing to do.
+func (*Supervisor) In(dir string, do func(*os.Root) error) error {
+	parent, err := os.OpenRoot(filepath.Dir(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer parent.Close() //nolint:errcheck // nothing is written to it
+	root, err := parent.OpenRoot(filepath.Base(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(root), root.Close())
+}
+
 // enter opens the first directory on the way to path that agents may write to,
 // and gives the rest of the way: there they could put a link that leads to what
 // is ours, and none is followed out of it. Without one it is the last directory

@@ -19,6 +19,8 @@ type Files interface {
 	ReadFile(path string, limit int64) ([]byte, error)
 	WriteFile(path string, data []byte) error
 	MkdirAll(path string) error
+	// In works in a folder and through no link out of it.
+	In(dir string, do func(*os.Root) error) error
 }
 
 // Kept are the attachments that agents read with their own tools, in
@@ -50,13 +52,13 @@ func (k Kept) Forget(conversation string) error {
 	if conversation == "" || conversation == "." || conversation == ".." || strings.ContainsAny(conversation, `/\`) {
 		return fmt.Errorf("no conversation: %q", conversation)
 	}
-	return k.in(func(home *os.Root) error { return home.RemoveAll(attachments + "/" + conversation) })
+	return k.Files.In(k.Home, func(home *os.Root) error { return home.RemoveAll(attachments + "/" + conversation) })
 }
 
 // ForgetOld removes what was last written before a time, of conversations that
 // are not known.
 func (k Kept) ForgetOld(before time.Time, known func(conversation string) bool) error {
-	return k.in(func(home *os.Root) error {
+	return k.Files.In(k.Home, func(home *os.Root) error {
 		entries, err := fs.ReadDir(home.FS(), attachments)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -71,27 +73,6 @@ func (k Kept) ForgetOld(before time.Time, known func(conversation string) bool) 
 		}
 		return errors.Join(append(all, err)...)
 	})
-}
-
-// in works below the home alone: agents may write there, and could put a link
-// to something of ours in a folder's place.
-func (k Kept) in(do func(*os.Root) error) error {
-	all, err := os.OpenRoot(filepath.Dir(k.Home)) // the home itself could be a link too
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer all.Close() //nolint:errcheck // nothing is written to it
-	home, err := all.OpenRoot(filepath.Base(k.Home))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(home), home.Close())
 }
 
 // fileName is a part's name without anything that could lead elsewhere.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"innerd/events"
 )
@@ -93,11 +94,19 @@ func textIn(dir, path string) string {
 	if err != nil || !filepath.IsLocal(rel) {
 		return ""
 	}
-	f, err := os.OpenInRoot(dir, rel)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()                                              //nolint:errcheck // nothing is written to it
+	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place would never open
 	if err != nil {
 		return ""
 	}
 	defer f.Close() //nolint:errcheck // only read
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
 	raw, err := io.ReadAll(io.LimitReader(f, maxKept))
 	if err != nil {
 		return ""
