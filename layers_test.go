@@ -24,6 +24,7 @@ var rooms = []struct {
 	{"backends", "events backends/internal/proc", "what an agent is, for every agent; no concrete one"},
 	{"backends/internal/proc", "", "a child process knows nothing of agents or runs"},
 	{"backends/internal/rpc", "backends/internal/proc", "JSON-RPC over pipes knows nothing of agents or runs"},
+	{"backends/internal/cli", "backends backends/internal/proc", "how an agent's program is found, whichever it is"},
 	{"backends/internal/told", "events backends", "what every agent makes of a prompt, whichever it is"},
 	{"backends/backendtest", "events backends", "what every backend must do, whichever it is"},
 	{"backends/simulate", "events backends backends/internal/...", "one agent each: translation, nothing else, never another agent"},

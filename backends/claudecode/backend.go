@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"innerd/backends"
+	"innerd/backends/internal/cli"
 	"innerd/events"
 )
 
@@ -47,8 +48,8 @@ type Backend struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
-	versions map[string]*version // by path, modification time and size
-	models   []string            // what claude last said that it has
+	versions cli.Versions
+	models   []string // what claude last said that it has
 
 	unknown   backends.UnknownTypes
 	stopLimit time.Duration // for background work to end that was told to
@@ -57,7 +58,7 @@ type Backend struct {
 // New makes the backend. It starts nothing, and needs nothing to be there:
 // what is missing is said by Probe, and by Open.
 func New(o *Options) *Backend {
-	b := &Backend{o: *o, log: o.Logger, versions: map[string]*version{}, stopLimit: stopLimit}
+	b := &Backend{o: *o, log: o.Logger, stopLimit: stopLimit}
 	if b.o.Getenv == nil {
 		b.o.Getenv = os.Getenv
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"innerd/backends"
+	"innerd/backends/internal/cli"
 	"innerd/events"
 )
 
@@ -46,17 +47,17 @@ type Backend struct {
 	unknown backends.UnknownTypes
 
 	mu       sync.Mutex
-	versions map[string]*version // by path, modification time and size
-	servers  map[string]*server  // by what conversations must have in common
-	models   []string            // as the last process that was started told
-	home     bool                // codex's folder is prepared
+	versions cli.Versions
+	servers  map[string]*server // by what conversations must have in common
+	models   []string           // as the last process that was started told
+	home     bool               // codex's folder is prepared
 	closed   bool
 }
 
 // New makes the backend. It starts nothing, and needs nothing to be there:
 // what is missing is said by Probe, and by Open.
 func New(o *Options) *Backend {
-	b := &Backend{o: *o, log: o.Logger, versions: map[string]*version{}, servers: map[string]*server{}}
+	b := &Backend{o: *o, log: o.Logger, servers: map[string]*server{}}
 	if b.o.Getenv == nil {
 		b.o.Getenv = os.Getenv
 	}

@@ -1,7 +1,6 @@
 package copilot
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"innerd/backends"
+	"innerd/backends/internal/cli"
 	"innerd/backends/internal/proc"
 )
 
@@ -22,10 +21,7 @@ const (
 	versionTimeout = 60 * time.Second // a first start unpacks 235 MB
 )
 
-var (
-	errNoBinary  = errors.New("the copilot binary was not found")
-	errUnpacking = errors.New("copilot is unpacking itself for the first time")
-)
+var errUnpacking = errors.New("copilot is unpacking itself for the first time")
 
 // binary is the platform's program, and the folder of its unpacked package
 // where it was installed with one ("": the user's cache).
@@ -34,29 +30,16 @@ type binary struct {
 	cache string
 }
 
-// binary finds the program. What was named outright is used or is an error.
+// binary finds the program.
 func (b *Backend) binary() (binary, error) {
-	for _, named := range []struct{ path, by string }{
-		{b.o.Path, "the option"},
-		{b.o.Getenv("INNERD_COPILOT_PATH"), "INNERD_COPILOT_PATH"},
-	} {
-		if named.path == "" {
-			continue
-		}
-		if !executable(named.path) {
-			return binary{}, fmt.Errorf("%w: %s names %s, which is no program", errNoBinary, named.by, named.path)
-		}
-		return resolve(named.path), nil
+	path, err := cli.Finder{
+		Name: binaryName, Path: b.o.Path, Variable: "INNERD_COPILOT_PATH", Getenv: b.o.Getenv,
+		Pinned: filepath.Join(backendName, Version, binaryName),
+	}.Find()
+	if err != nil {
+		return binary{}, err
 	}
-	if p := b.cached(); executable(p) {
-		return resolve(p), nil
-	}
-	for _, dir := range filepath.SplitList(b.o.Getenv("PATH")) {
-		if p := filepath.Join(dir, binaryName); dir != "" && executable(p) {
-			return resolve(p), nil
-		}
-	}
-	return binary{}, errNoBinary
+	return resolve(path), nil
 }
 
 // resolve gives npm's platform binary for its loader, which is only a wrapper
@@ -73,7 +56,7 @@ func resolve(path string) binary {
 			filepath.Join(filepath.Dir(dir), pkg, binaryName),
 			filepath.Join(dir, "node_modules", "@github", pkg, binaryName),
 		} {
-			if executable(p) {
+			if cli.Executable(p) {
 				path = p
 				break
 			}
@@ -94,34 +77,6 @@ func (bin binary) environ(env map[string]string) {
 	}
 }
 
-// cached is where the pinned release is installed for this user.
-func (b *Backend) cached() string {
-	root := b.o.Getenv("INNERD_AGENTS_DIR")
-	if root == "" {
-		dir := b.userCache()
-		if dir == "" {
-			return ""
-		}
-		root = filepath.Join(dir, "innerd", "agents")
-	}
-	return filepath.Join(root, backendName, Version, binaryName)
-}
-
-func (b *Backend) userCache() string {
-	if dir := b.o.Getenv("XDG_CACHE_HOME"); dir != "" {
-		return dir
-	}
-	if home := b.o.Getenv("HOME"); home != "" {
-		return filepath.Join(home, ".cache")
-	}
-	return ""
-}
-
-func executable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && (info.Mode()&0o111 != 0 || runtime.GOOS == "windows")
-}
-
 // version is what is known of one binary.
 type version struct {
 	text string
@@ -132,11 +87,10 @@ type version struct {
 // beside it where there is one; a binary that has none is run, in the
 // background, since the first run of a release unpacks it.
 func (b *Backend) version(ctx context.Context, bin binary) (string, error) {
-	info, err := os.Stat(bin.path)
+	key, err := cli.Key(bin.path)
 	if err != nil {
 		return "", err
 	}
-	key := fmt.Sprint(bin.path, info.ModTime().UnixNano(), info.Size())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if v := b.versions[key]; v != nil {
@@ -157,7 +111,7 @@ func (b *Backend) version(ctx context.Context, bin binary) (string, error) {
 
 // unpacked reports whether the program can start without unpacking anything.
 func (b *Backend) unpacked(bin binary, release string) bool {
-	for _, dir := range []string{bin.cache, filepath.Join(b.userCache(), binaryName)} {
+	for _, dir := range []string{bin.cache, filepath.Join(cli.UserCache(b.o.Getenv), binaryName)} {
 		if dir == "" {
 			continue
 		}
@@ -204,32 +158,15 @@ func (b *Backend) startUnpacking(ctx context.Context, bin binary, key string) *u
 }
 
 func (b *Backend) askVersion(ctx context.Context, bin binary) (string, error) {
-	var out bytes.Buffer
 	env := map[string]string{"COPILOT_HOME": b.home()}
 	bin.environ(env)
-	child, err := b.o.Children.Start(ctx, proc.Command{
+	said, err := cli.Say(ctx, b.o.Children, proc.Command{
 		Name: binaryName, Path: bin.path, Args: []string{"--version", "--no-auto-update"}, Env: b.o.Children.Environ(env),
-		OnLine: func(line []byte) {
-			if out.Len() < 1<<10 {
-				out.Write(line)
-				out.WriteByte('\n')
-			}
-		},
 	})
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("it does not run: %w", err)
 	}
-	child.CloseInput()
-	select {
-	case <-child.Done():
-	case <-ctx.Done():
-		_ = child.Stop(ctx)
-		return "", context.Cause(ctx)
-	}
-	if exit := child.Exit(); exit.Code != 0 {
-		return "", fmt.Errorf("it does not run: exit code %d: %s", exit.Code, backends.LastWords(exit.StderrTail))
-	}
-	return versionOf(out.String()), nil
+	return versionOf(said), nil
 }
 
 // versionOf finds the number in "GitHub Copilot CLI 1.0.102." and the like.
