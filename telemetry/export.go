@@ -48,14 +48,22 @@ func FromEnv(ctx context.Context, getenv func(string) string, version string, lo
 		return nil, fmt.Errorf("telemetry: OTEL_EXPORTER_OTLP_*: %w", err)
 	}
 	otel.SetLogger(logr.Discard()) // it would write what it is set up with
-	otel.SetErrorHandler(&complaints{log: log})
+	// What the making of the provider says is of settings that it does not take.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { unused(log, err) }))
 	attrs := []attribute.KeyValue{attribute.String("service.name", "innerd"), attribute.String("service.version", version)}
 	res, err := resource.Merge(resource.NewSchemaless(attrs...), resource.Environment())
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	p := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(res))
+	otel.SetErrorHandler(&complaints{log: log})
 	return &Tracer{tracer: p.Tracer(scope, trace.WithInstrumentationVersion(version)), provider: p}, nil
+}
+
+// unused says of a setting that it is not used. By the specification of
+// OpenTelemetry the program goes on as if it were not there.
+func unused(log *slog.Logger, err error) {
+	log.Warn("a variable OTEL_* cannot be used, and its default is: see docs/observability.md", "error", err)
 }
 
 // New makes a tracer that gives its spans to an exporter at once, for tests.

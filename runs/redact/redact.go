@@ -8,7 +8,6 @@
 package redact
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -99,23 +98,30 @@ func SecretName(name string) bool {
 	return false
 }
 
+// maxPattern is the longest pattern, in bytes: text that could be its beginning
+// is held back as long.
+const maxPattern = 1 << 20
+
 // Read reads patterns, one a line; an empty line and one that begins with #
 // are none.
 func Read(raw []byte) ([]string, error) {
 	var out []string
-	sc := bufio.NewScanner(bytes.NewReader(raw))
-	sc.Buffer(nil, 1<<20)
-	for n := 1; sc.Scan(); n++ {
-		p := strings.TrimSpace(sc.Text())
+	n := 0
+	for line := range bytes.Lines(raw) {
+		n++
+		p := strings.TrimSpace(string(line))
 		if p == "" || p[0] == '#' {
 			continue
+		}
+		if len(p) > maxPattern {
+			return nil, fmt.Errorf("line %d has %d bytes, and a pattern at most %d: one secret, or the beginning of some, stands on a line", n, len(p), maxPattern)
 		}
 		if _, err := New(p); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err) // its text may be a secret
 		}
 		out = append(out, p)
 	}
-	return out, sc.Err()
+	return out, nil
 }
 
 // Common are the beginnings of tokens of vendors whose keys agents meet.

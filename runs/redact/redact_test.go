@@ -176,6 +176,13 @@ func TestPatterns(t *testing.T) {
 	if err != nil || !cmp.Equal(got, []string{"my-own-key-*", "exactly this text"}) {
 		t.Errorf("%q %v", got, err)
 	}
+	long := "long enough\n" + strings.Repeat("x", 1<<20+1) + "\nanother one\n"
+	if _, err := redact.Read([]byte(long)); err == nil || !strings.Contains(err.Error(), "line 2 has 1048577 bytes") || len(err.Error()) > 300 {
+		t.Errorf("a long line: %.400v", err)
+	}
+	if got, err := redact.Read([]byte(long[:len("long enough\n")+1<<20] + long[len(long)-len("\nanother one\n"):])); err != nil || len(got) != 3 {
+		t.Errorf("a line that may be as long: %d, %.400v", len(got), err)
+	}
 	if _, err := redact.Read([]byte("long enough\nsecret\n")); err == nil || !strings.Contains(err.Error(), "line 2") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a bad line: %v", err)
 	}
