@@ -54,6 +54,7 @@ func (s *Store) Run(ctx context.Context) error {
 }
 
 func (s *Store) tick() {
+	s.pool.trim()
 	if s.memoryOnly || s.closed.Load() {
 		return
 	}

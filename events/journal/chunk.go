@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -67,6 +68,8 @@ type chunkPool struct {
 	used atomic.Int64
 	mu   sync.Mutex
 	free [len(chunkSizes)][]*chunk
+	// least is how many of free there were at least since the last trim.
+	least [len(chunkSizes)]int
 }
 
 // typicalFrame is how many bytes of frames there are for an entry of a chunk's
@@ -96,8 +99,10 @@ func (p *chunkPool) get(size int, first int64) *chunk {
 		p.mu.Lock()
 		if n := len(p.free[k]); n > 0 {
 			c = p.free[k][n-1]
+			p.free[k][n-1] = nil
 			p.free[k] = p.free[k][:n-1]
 		}
+		p.least[k] = min(p.least[k], len(p.free[k]))
 		p.mu.Unlock()
 	}
 	if c == nil {
@@ -122,6 +127,16 @@ func (p *chunkPool) put(c *chunk) {
 	defer p.mu.Unlock()
 	if len(p.free[k])*chunkSizes[k] < freeRoom(k) {
 		p.free[k] = append(p.free[k], c)
+	}
+}
+
+// trim lets go of the chunks that nobody needed since the last trim.
+func (p *chunkPool) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range p.free {
+		p.free[k] = slices.Delete(p.free[k], 0, p.least[k])
+		p.least[k] = len(p.free[k])
 	}
 }
 
