@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,13 +18,16 @@ import (
 	"innerd/test/agents"
 	"innerd/test/claudescript"
 	"innerd/test/modelstub"
+	"innerd/test/proxy"
+	outside "innerd/test/server"
 )
 
 // chat is a host with its conversation, over a connection that breaks.
 type chat struct {
 	t      testing.TB
 	s      *server
-	cut    *cutter
+	addr   atomic.Pointer[string] // the server's URL, for the proxy
+	cut    *proxy.Proxy
 	client *host.Client
 	sc     *modelstub.Scenario
 	tool   func(context.Context, json.RawMessage) (host.Result, error)
@@ -33,11 +37,11 @@ type chat struct {
 func newChat(t testing.TB, limits ...int64) *chat {
 	stub := modelstub.New()
 	t.Cleanup(stub.Close)
-	c := &chat{t: t, s: withClaude(t, agents.Claude(t).Path), sc: stub.Scenario(), cut: newCutter(t, limits...)}
-	c.s.start()
-	c.cut.to(c.s)
+	c := &chat{t: t, s: withClaude(t, agents.Claude(t).Path), sc: stub.Scenario()}
+	c.start()
+	c.cut = proxy.New(t, func() string { return *c.addr.Load() }, proxy.Cuts(limits...)...)
 	var err error
-	if c.client, err = host.New(c.cut.url(), &host.Options{Key: key, MinBackoff: 5 * time.Millisecond, MaxBackoff: 100 * time.Millisecond}); err != nil {
+	if c.client, err = host.New(c.cut.URL(), &host.Options{Key: key, MinBackoff: 5 * time.Millisecond, MaxBackoff: 100 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.client.CloseIdleConnections)
@@ -82,9 +86,14 @@ func (c *chat) ask(taskID, text string, on func(events.Event)) []events.Event {
 
 // restart has the server killed and started again.
 func (c *chat) restart() {
-	c.s.kill()
-	c.s.start()
-	c.cut.to(c.s)
+	c.s.Kill()
+	c.start()
+}
+
+func (c *chat) start() {
+	c.s.Start()
+	url := c.s.URL()
+	c.addr.Store(&url)
 }
 
 // same fails the test unless the host has exactly what the log has.
@@ -129,8 +138,8 @@ func (c *chat) onceOrUnsure(text string) {
 
 func (c *chat) oneProcess() {
 	c.t.Helper()
-	if pids := c.s.marked(); len(pids) != 1 {
-		c.t.Errorf("the agent's processes are %s", describe(pids))
+	if pids := c.s.Marked(); len(pids) != 1 {
+		c.t.Errorf("the agent's processes are %s", outside.Describe(pids))
 	}
 }
 
@@ -149,8 +158,8 @@ func TestAcceptance(t *testing.T) {
 				c.s.equal(c.s.journal("the-second-task"), false, p)
 			}
 			c.nextTurn()
-			if c.cut.cuts.Load() < 8 {
-				t.Errorf("only %d connections were cut", c.cut.cuts.Load())
+			if did, _ := c.cut.Happened(); did < 8 {
+				t.Errorf("only %d connections were cut", did)
 			}
 		})
 	}
@@ -214,8 +223,8 @@ func (c *chat) killedTurn(inTool bool) []*tape {
 	p.whole(c.t)
 	restarted(c.t, p)
 	c.s.equal(c.s.journal("the-second-task"), true, p)
-	if left := c.s.marked(); len(left) > 0 {
-		c.t.Errorf("agents of the killed server are left: %s", describe(left))
+	if left := c.s.Strays(); len(left) > 0 {
+		c.t.Errorf("agents of the killed server are left: %s", outside.Describe(left))
 	}
 	return readers
 }

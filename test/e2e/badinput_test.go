@@ -131,7 +131,7 @@ func TestBadInput(t *testing.T) {
 	if s.get("/tasks", &page); len(page.Tasks) != 0 {
 		t.Errorf("something was started: %+v", page.Tasks)
 	}
-	if left, _ := filepath.Glob(filepath.Join(s.state, "runs", "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(s.State, "runs", "*")); len(left) > 0 {
 		t.Errorf("something is logged: %v", left)
 	}
 	after := s.post(prompt("simulate", "still here", nil), nil)
@@ -139,7 +139,7 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("afterwards a run fails:\n%s", after)
 	}
 	for _, bad := range []string{"panic", "fault in the server"} {
-		if strings.Contains(s.proc.stderr.String(), bad) {
+		if strings.Contains(s.Log(), bad) {
 			t.Errorf("the log speaks of %q", bad)
 		}
 	}
@@ -214,7 +214,7 @@ func TestCarelessInputIsTaken(t *testing.T) {
 			}
 		})
 	}
-	if _, err := os.Stat(filepath.Join(s.home, "etc")); err == nil {
+	if _, err := os.Stat(filepath.Join(s.Home, "etc")); err == nil {
 		t.Error("a context_id became a path")
 	}
 }
@@ -224,7 +224,7 @@ func TestCarelessInputIsTaken(t *testing.T) {
 func TestAnswersNobodyWaitsFor(t *testing.T) {
 	s := serve(t)
 	var got api.ToolResultStatus
-	s.do(http.MethodPost, "/tools/tc_unknown/result", `{"result":"x"}`, &got)
+	s.Do(http.MethodPost, "/tools/tc_unknown/result", `{"result":"x"}`, &got)
 	if got.Status != api.StatusNotFound || got.ToolCallID != "tc_unknown" {
 		t.Errorf("%+v", got)
 	}
@@ -234,12 +234,12 @@ func TestAnswersNobodyWaitsFor(t *testing.T) {
 	for _, c := range []struct{ body, status string }{
 		{`{"result":""}`, "ok"}, {`{"result":""}`, "ok"}, {`{"result":"another"}`, "not_found"},
 	} {
-		if s.do(http.MethodPost, "/tools/"+call+"/result", c.body, &got); got.Status != c.status {
+		if s.Do(http.MethodPost, "/tools/"+call+"/result", c.body, &got); got.Status != c.status {
 			t.Errorf("%s: %+v", c.body, got)
 		}
 	}
 	if !got.Duplicate {
-		s.do(http.MethodPost, "/tools/"+call+"/result", `{"result":""}`, &got)
+		s.Do(http.MethodPost, "/tools/"+call+"/result", `{"result":""}`, &got)
 	}
 	if !got.Duplicate {
 		t.Errorf("the same body again: %+v", got)
@@ -250,16 +250,16 @@ func TestAnswersNobodyWaitsFor(t *testing.T) {
 		"/tasks/" + id + "/requests/" + call:     404,
 		"/tasks/unknown-id/requests/" + question: 404,
 	} {
-		if got, answer := s.call(http.MethodPost, path, `{"value":"x"}`); got != status {
+		if got, answer := s.Call(http.MethodPost, path, `{"value":"x"}`); got != status {
 			t.Errorf("%s: %d %s", path, got, answer)
 		}
 	}
-	s.do(http.MethodPost, "/tasks/"+id+":reply", `{"text":"blue"}`, nil)
+	s.Do(http.MethodPost, "/tasks/"+id+":reply", `{"text":"blue"}`, nil)
 	p.whole(t)
-	if status, answer := s.call(http.MethodPost, "/tasks/"+id+":reply", `{"text":"red"}`); status != 409 {
+	if status, answer := s.Call(http.MethodPost, "/tasks/"+id+":reply", `{"text":"red"}`); status != 409 {
 		t.Errorf("a second answer: %d %s", status, answer)
 	}
-	if status, answer := s.call(http.MethodPost, "/tasks/"+id+":cancel", nil); status != 409 {
+	if status, answer := s.Call(http.MethodPost, "/tasks/"+id+":cancel", nil); status != 409 {
 		t.Errorf("a cancel of what is over: %d %s", status, answer)
 	}
 	log := s.follow("afterwards", id, 0)

@@ -19,6 +19,7 @@ import (
 	"innerd/test/agents"
 	"innerd/test/claudescript"
 	"innerd/test/modelstub"
+	outside "innerd/test/server"
 )
 
 // ofScenario has a run of claude-code use a scripted model.
@@ -62,23 +63,23 @@ func TestNoAgentOutlivesAKilledServer(t *testing.T) {
 	stub := modelstub.New()
 	t.Cleanup(stub.Close)
 	s := withClaude(t, agents.Claude(t).Path)
-	s.start()
-	file := filepath.Join(s.dir, "grows")
+	s.Start()
+	file := filepath.Join(s.Dir, "grows")
 	sc := stub.Scenario(
 		modelstub.Say(modelstub.Text("I run it."), modelstub.Tool("Bash", map[string]any{"command": loop(file), "description": "A loop"})),
 		modelstub.Say(modelstub.Text("Asked again.")),
 	)
 	p := s.post(ofScenario(sc, "Run the loop.", map[string]any{"detach": true, "events": "all"}).in("talk"), nil)
 	p.until(t, events.TypeToolCall)
-	eventually(t, "the file grows", func() bool { return size(file) > 4 })
+	outside.Eventually(t, "the file grows", func() bool { return size(file) > 4 })
 	id := p.taskID()
-	s.kill()
-	s.start()
-	if left := s.marked(); len(left) > 0 {
-		t.Errorf("a ready server, and what the old one started is there: %s", describe(left))
+	s.Kill()
+	s.Start()
+	if left := s.Strays(); len(left) > 0 {
+		t.Errorf("a ready server, and what the old one started is there: %s", outside.Describe(left))
 	}
 	if left := holders(file); len(left) > 0 {
-		t.Errorf("the command still runs: %s", describe(left))
+		t.Errorf("the command still runs: %s", outside.Describe(left))
 	}
 	grown, asked := size(file), sc.Count()
 	if asked != 1 {
@@ -94,8 +95,8 @@ func TestNoAgentOutlivesAKilledServer(t *testing.T) {
 	again["messages"] = []any{message("user", "Run the loop."), message("user", "Are you there?")}
 	next := s.post(again, nil)
 	completed(t, next)
-	if pids := s.marked(); len(pids) != 1 {
-		t.Errorf("the agent's processes are %s", describe(pids))
+	if pids := s.Marked(); len(pids) != 1 {
+		t.Errorf("the agent's processes are %s", outside.Describe(pids))
 	}
 	if n := sc.Count(); n != 2 || size(file) != grown {
 		t.Errorf("the model was asked %d times, the file grew by %d", n, size(file)-grown)
@@ -110,14 +111,14 @@ func TestCancelEndsWhatRuns(t *testing.T) {
 	stub := modelstub.New()
 	t.Cleanup(stub.Close)
 	s := withClaude(t, agents.Claude(t).Path)
-	s.start()
-	file := filepath.Join(s.dir, "grows")
+	s.Start()
+	file := filepath.Join(s.Dir, "grows")
 	sc := stub.Scenario(modelstub.Say(modelstub.Tool("Bash", map[string]any{"command": loop(file), "description": "A loop"})))
 	p := s.post(ofScenario(sc, "Run the loop.", nil), nil)
 	p.until(t, events.TypeToolCall)
-	eventually(t, "the file grows", func() bool { return size(file) > 4 })
+	outside.Eventually(t, "the file grows", func() bool { return size(file) > 4 })
 	began := time.Now()
-	s.do(http.MethodPost, "/tasks/"+p.taskID()+":cancel", nil, nil)
+	s.Do(http.MethodPost, "/tasks/"+p.taskID()+":cancel", nil, nil)
 	if took := time.Since(began); took > 8500*time.Millisecond {
 		t.Errorf("the cancel took %v", took)
 	}
@@ -125,7 +126,7 @@ func TestCancelEndsWhatRuns(t *testing.T) {
 	if end := p.end(); end == nil || end.State != events.Canceled {
 		t.Errorf("ended with %+v", end)
 	}
-	eventually(t, "the command is gone", func() bool { return len(holders(file)) == 0 })
+	outside.Eventually(t, "the command is gone", func() bool { return len(holders(file)) == 0 })
 }
 
 // Where Claude Code cannot run, a run says so at once, and what to do.
@@ -141,8 +142,8 @@ func TestClaudeThatCannotRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			s.env = append(s.env, c.env...)
-			s.start()
+			s.Env = append(s.Env, c.env...)
+			s.Start()
 			for _, backend := range []string{"claude-code", "claude_code", ""} {
 				b := prompt(backend, "hello", nil)
 				if backend == "" {
@@ -189,14 +190,14 @@ func TestClaudeWithAWrongKey(t *testing.T) {
 	t.Cleanup(stub.Close)
 	sc := stub.Scenario()
 	s := withClaude(t, agents.Claude(t).Path)
-	s.env = append(s.env, "ANTHROPIC_BASE_URL="+sc.BaseURL())
-	s.start()
+	s.Env = append(s.Env, "ANTHROPIC_BASE_URL="+sc.BaseURL())
+	s.Start()
 	p := s.post(prompt("claude-code", "hello", nil), nil)
 	p.whole(t)
 	if f := p.failure(); f == nil || f.ErrorType != events.ErrAuth || !strings.HasPrefix(f.Message, "auth: unavailable: ") {
 		t.Errorf("ended with %+v", f)
 	}
-	if strings.Contains(p.String()+s.proc.stderr.String(), "sk-dummy-of-the-server") {
+	if strings.Contains(p.String()+s.Log(), "sk-dummy-of-the-server") {
 		t.Error("the key stands in the log")
 	}
 }
@@ -219,8 +220,8 @@ func command(t testing.TB, sc *modelstub.Scenario, args ...string) (cmd *exec.Cm
 			t.Errorf("no private server was there: %v", err)
 			return
 		}
-		if left := markedWith(v.ID + "."); len(left) > 0 {
-			t.Errorf("processes were left: %s", describe(left))
+		if left := outside.MarkedWith(v.ID + "."); len(left) > 0 {
+			t.Errorf("processes were left: %s", outside.Describe(left))
 		}
 	})
 	return cmd, home
@@ -264,15 +265,15 @@ func TestRunInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	out := readLines(stdout)
-	if _, ok := out.until("assistant.message_delta", soon); !ok {
+	out := outside.ReadLines(stdout)
+	if _, ok := out.Until("assistant.message_delta", soon); !ok {
 		t.Errorf("nothing is said:\n%s", out)
 	}
 	_ = cmd.Process.Signal(syscall.SIGINT)
-	if _, ok := out.until(`"type":"session.end","data":{"state":"canceled"`, soon); !ok {
+	if _, ok := out.Until(`"type":"session.end","data":{"state":"canceled"`, soon); !ok {
 		t.Errorf("it does not end as canceled:\n%s", out)
 	}
-	<-out.end
+	out.Wait()
 	_ = cmd.Wait() // the code says it
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d", code)

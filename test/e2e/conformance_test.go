@@ -39,7 +39,7 @@ func conform(t *testing.T, r rig) {
 	var common *server
 	if r.share {
 		common = r.server(t)
-		common.start()
+		common.Start()
 	}
 	for _, c := range backendtest.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func conform(t *testing.T, r rig) {
 				s = common.of(t)
 			} else {
 				s = r.server(t)
-				s.start()
+				s.Start()
 			}
 			main := &talk{t: t, s: s, backend: r.backend, contextID: c.Name + "-main", seat: r.seat(t, s, c.Name+"-main"), shared: shared}
 			var beside sync.WaitGroup
@@ -120,7 +120,7 @@ func (p *simulateSeat) arrange(steps []backendtest.Step) map[string]any {
 func (p *simulateSeat) asked(context.Context) error { return nil }
 
 func (p *simulateSeat) heard() string {
-	files, _ := filepath.Glob(filepath.Join(p.s.state, "conversations", "*", "state.json"))
+	files, _ := filepath.Glob(filepath.Join(p.s.State, "conversations", "*", "state.json"))
 	for _, path := range files {
 		raw, err := os.ReadFile(path)
 		if err != nil {
@@ -133,7 +133,7 @@ func (p *simulateSeat) heard() string {
 		if json.Unmarshal(raw, &state) != nil || state.ContextID != p.contextID {
 			continue
 		}
-		told, err := simulate.New(&simulate.Options{StateDir: filepath.Join(p.s.agents, "simulate")}).Told(state.Session.ID)
+		told, err := simulate.New(&simulate.Options{StateDir: filepath.Join(p.s.Agents, "simulate")}).Told(state.Session.ID)
 		if errors.Is(err, backends.ErrNoSession) {
 			return "" // the turn was canceled before it was told anything
 		} else if err != nil {
@@ -173,7 +173,7 @@ func TestConformanceOfClaudeCode(t *testing.T) {
 // withClaude makes a server whose Claude Code has no key of its own.
 func withClaude(t testing.TB, path string) *server {
 	s := newServer(t)
-	s.env = append(s.env, "INNERD_CLAUDE_CODE_PATH="+path, "ANTHROPIC_API_KEY=sk-dummy-of-the-server")
+	s.Env = append(s.Env, "INNERD_CLAUDE_CODE_PATH="+path, "ANTHROPIC_API_KEY=sk-dummy-of-the-server")
 	return s
 }
 
@@ -204,7 +204,7 @@ func (p *claudeSeat) heard() string {
 
 // killAgent ends the server's one agent process with SIGKILL.
 func (s *server) killAgent() error {
-	pids := s.marked()
+	pids := s.Marked()
 	if len(pids) == 0 {
 		return fmt.Errorf("no agent runs")
 	}

@@ -101,7 +101,7 @@ func (k *scenes) over() string {
 func (k *scenes) waiting() (id string, cancel func()) {
 	p := k.run(`[{"text":"Hello."},{"repeat":60000,"steps":[{"sleep_ms":10}]}]`, map[string]any{"detach": true})
 	p.until(k.t, events.TypeMessage)
-	return p.taskID(), func() { k.do(http.MethodPost, "/tasks/"+p.taskID()+":cancel", nil, nil) }
+	return p.taskID(), func() { k.Do(http.MethodPost, "/tasks/"+p.taskID()+":cancel", nil, nil) }
 }
 
 // asked is a run that waits for an answer.
@@ -123,7 +123,7 @@ func (k *scenes) asked(example string) (task, request string) {
 // push is a task with a push notification configuration.
 func (k *scenes) push() map[string]string {
 	id := k.over()
-	k.do(http.MethodPost, "/a2a/tasks/"+id+"/pushNotificationConfigs", `{"id":"c1","url":"http://127.0.0.1:9/hook"}`, nil)
+	k.Do(http.MethodPost, "/a2a/tasks/"+id+"/pushNotificationConfigs", `{"id":"c1","url":"http://127.0.0.1:9/hook"}`, nil)
 	return map[string]string{"id": id, "configId": "c1"}
 }
 
@@ -155,7 +155,7 @@ func (k *scenes) make(o documented, example string) scene {
 		return k.blob()
 	case "closeConversation", "compactConversation":
 		k.over()
-		conv, _ := k.conversation(fmt.Sprint("example-", k.n))
+		conv, _ := k.Conversation(fmt.Sprint("example-", k.n))
 		return task(conv.ID)
 	case "discoverAgent":
 		card := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -164,7 +164,7 @@ func (k *scenes) make(o documented, example string) scene {
 		k.t.Cleanup(card.Close)
 		return scene{body: json.RawMessage(`{"url":"` + card.URL + `"}`)}
 	case "routeAgent", "removeAgent":
-		k.do(http.MethodPost, "/agents:register", `{"name":"cook","url":"https://cook.example/a2a","tags":["food"]}`, nil)
+		k.Do(http.MethodPost, "/agents:register", `{"name":"cook","url":"https://cook.example/a2a","tags":["food"]}`, nil)
 	}
 	return scene{}
 }
@@ -263,20 +263,14 @@ func TestExamplesOfTheDocument(t *testing.T) {
 // TestExampleOfInit sends the example of POST /init to a server that waits.
 func TestExampleOfInit(t *testing.T) {
 	s := newServer(t)
-	s.env = append(s.env, "INNERD_INIT_KEY="+key)
-	p := s.launch()
-	line, ok := p.stderr.until("waiting for POST /init", soon)
-	var rec struct{ URL string }
-	if !ok || json.Unmarshal([]byte(line), &rec) != nil || rec.URL == "" {
-		t.Fatalf("the server does not wait:\n%s", p.stderr)
-	}
-	s.url = rec.URL
+	s.Env = append(s.Env, "INNERD_INIT_KEY="+key)
+	s.StartUntil("waiting for POST /init")
 	for path, want := range map[string]int{"/health": 200, "/ready": 503, "/backends": 401} {
-		if status, answer := s.call(http.MethodGet, path, nil); status != want {
+		if status, answer := s.Call(http.MethodGet, path, nil); status != want {
 			t.Errorf("%s: %d %s", path, status, answer)
 		}
 	}
-	if status, answer := s.call(http.MethodPost, "/init", `{"keys":[]}`); status != http.StatusBadRequest {
+	if status, answer := s.Call(http.MethodPost, "/init", `{"keys":[]}`); status != http.StatusBadRequest {
 		t.Errorf("no keys: %d %s", status, answer)
 	}
 	for _, o := range documentedOperations(t) {
@@ -284,15 +278,15 @@ func TestExampleOfInit(t *testing.T) {
 			continue
 		}
 		for name, body := range o.bodies() {
-			if status, answer := s.call(o.method, o.path, []byte(body)); status != http.StatusOK {
+			if status, answer := s.Call(o.method, o.path, []byte(body)); status != http.StatusOK {
 				t.Errorf("%s: %d %s", name, status, answer)
 			}
 		}
 	}
-	if _, ok := p.stderr.until(`"innerd is ready"`, soon); !ok {
-		t.Fatalf("the server is not ready:\n%s", p.stderr)
+	if !s.Says(`"innerd is ready"`) {
+		t.Fatalf("the server is not ready:\n%s", s.Log())
 	}
-	if status, answer := s.call(http.MethodPost, "/init", `{"keys":["a:b"]}`); status != http.StatusConflict {
+	if status, answer := s.Call(http.MethodPost, "/init", `{"keys":["a:b"]}`); status != http.StatusConflict {
 		t.Errorf("a second one: %d %s", status, answer)
 	}
 }

@@ -30,7 +30,7 @@ func TestKilledInAFlood(t *testing.T) {
 // killInFlood kills a server when the slowest of three readers has seen so
 // many events.
 func killInFlood(t *testing.T, s *server, flood string, seen int64) {
-	s.start()
+	s.Start()
 	post := s.post(script(`[{"reasoning":"now"},{"tool":{"name":"shell","input":{}}},{"flood":`+flood+`},{"stall":true}]`,
 		map[string]any{"events": "all", "detach": true}), nil)
 	id := post.until(t, events.TypeTaskID).Data.(events.TaskID).TaskID
@@ -42,13 +42,13 @@ func killInFlood(t *testing.T, s *server, flood string, seen int64) {
 		}
 		cancel()
 	}
-	s.kill()
+	s.Kill()
 	for _, p := range readers {
 		if err := p.ended(t.Context()); err == nil {
 			t.Errorf("%s: the stream of a killed server ended cleanly", p.name)
 		}
 	}
-	s.start()
+	s.Start()
 	after := s.follow("a reader afterwards", id, 0)
 	after.whole(t)
 	journal := s.journal(id)
@@ -62,7 +62,7 @@ func killInFlood(t *testing.T, s *server, flood string, seen int64) {
 	if len(rest.ids)+len(post.ids) != len(journal) {
 		t.Errorf("%d events before, %d after, %d in all", len(post.ids), len(rest.ids), len(journal))
 	}
-	s.kill()
+	s.Kill()
 	if t.Failed() {
 		t.Logf("killed when the slowest had seen %d events; %v", seen, id)
 	}
@@ -101,8 +101,8 @@ func TestKilledWhileThingsAreOpen(t *testing.T) {
 			post := s.post(script(c.steps, meta), nil)
 			post.until(t, c.until)
 			id := post.taskID()
-			s.kill()
-			s.start()
+			s.Kill()
+			s.Start()
 			after := s.follow("a reader afterwards", id, 0)
 			after.whole(t)
 			checkOrder(t, after.events())
@@ -120,8 +120,8 @@ func TestKilledRunIsNotRepeated(t *testing.T) {
 	b := script(`[{"text":"once"},{"sleep_ms":600000}]`, map[string]any{"task_id": "the-task-id", "events": "all"})
 	first := s.post(b, nil)
 	first.until(t, events.TypeMessage)
-	s.kill()
-	s.start()
+	s.Kill()
+	s.Start()
 	second := s.post(b, nil)
 	second.whole(t)
 	restarted(t, second)

@@ -34,9 +34,7 @@ func TestStopInTheMiddle(t *testing.T) {
 	deaf.answer()
 	s.follow("who sees the flood", "nobody-reads", 0).until(t, events.TypeMessageDelta)
 	began := time.Now()
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.Stop()
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("the stop took %v", took)
 	}
@@ -48,7 +46,7 @@ func TestStopInTheMiddle(t *testing.T) {
 		}
 		s.equal(s.journal(p.taskID()), true, p)
 	}
-	s.start()
+	s.Start()
 	again := s.follow("afterwards", "nobody-reads", 0)
 	again.whole(t)
 	if f := again.failure(); f == nil || f.ErrorType != events.ErrShutdown {
@@ -59,15 +57,12 @@ func TestStopInTheMiddle(t *testing.T) {
 // A state directory belongs to one server at a time.
 func TestTwoServersOnOneState(t *testing.T) {
 	s := serve(t)
-	first := s.proc
-	second := s.launch()
-	s.wait()
-	s.proc = first
-	if code := second.cmd.ProcessState.ExitCode(); code == 0 {
+	second := s.Launch()
+	if s.ExitCode(second) == 0 {
 		t.Error("the second ended well")
 	}
-	if says := second.stderr.String(); !strings.Contains(says, fmt.Sprint(first.cmd.Process.Pid)) {
-		t.Errorf("it does not name the first, %d: %s", first.cmd.Process.Pid, says)
+	if says := second.Log(); !strings.Contains(says, fmt.Sprint(s.Pid())) {
+		t.Errorf("it does not name the first, %d: %s", s.Pid(), says)
 	}
 	p := s.post(prompt("simulate", "unharmed", nil), nil)
 	completed(t, p)
@@ -76,38 +71,31 @@ func TestTwoServersOnOneState(t *testing.T) {
 // A server needs no stdin, no stdout and no stderr.
 func TestStartWithoutStdio(t *testing.T) {
 	s := newServer(t)
-	s.through = []string{"/bin/sh", "-c", `exec "$0" "$@" <&- >&-`}
-	s.start()
+	s.Through = []string{"/bin/sh", "-c", `exec "$0" "$@" <&- >&-`}
+	s.Start()
 	completed(t, s.post(prompt("simulate", "hello", nil), nil))
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.Stop()
 }
 
 // Where the state can't be kept there is one warning, and everything else works.
 func TestStateThatCannotBeWritten(t *testing.T) {
 	s := newServer(t)
-	for i, v := range s.env {
-		if strings.HasPrefix(v, "INNERD_STATE_DIR=") {
-			s.env[i] = "INNERD_STATE_DIR=/proc/innerd"
-		}
-	}
-	s.start()
+	usual := s.State
+	s.State = "/proc/innerd"
+	s.Start()
 	p := s.post(script(`[{"text":"one"},{"call":{"tool":"t","arguments":{}}},{"text":"two"}]`, map[string]any{"events": "all"}), nil)
 	call := p.until(t, events.TypeToolRequest).Data.(events.ToolRequest).ToolCallID
-	s.do(http.MethodPost, "/tools/"+call+"/result", `{"result":"r"}`, nil)
+	s.Do(http.MethodPost, "/tools/"+call+"/result", `{"result":"r"}`, nil)
 	completed(t, p)
 	again := s.follow("from the beginning", p.taskID(), 0)
 	completed(t, again)
 	s.equal(p.lines, true, again)
 	checkOrder(t, p.events())
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d", code)
+	s.Stop()
+	if n := strings.Count(s.Log(), `"level":"WARN"`); n != 1 {
+		t.Errorf("%d warnings:\n%s", n, s.Log())
 	}
-	if n := strings.Count(s.proc.stderr.String(), `"level":"WARN"`); n != 1 {
-		t.Errorf("%d warnings:\n%s", n, s.proc.stderr)
-	}
-	if _, err := os.Stat(s.state); err == nil {
+	if _, err := os.Stat(usual); err == nil {
 		t.Error("something was written all the same")
 	}
 }

@@ -27,7 +27,7 @@ func TestMemoryWithFortyConversations(t *testing.T) {
 			open++
 		}
 	}
-	if kb := rss(t, s.proc.cmd.Process.Pid); open != 40 || kb > 60_000 {
+	if kb := rss(t, s.Pid()); open != 40 || kb > 60_000 {
 		t.Errorf("%d kB with %d conversations open", kb, open)
 	}
 }

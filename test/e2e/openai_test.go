@@ -32,7 +32,7 @@ func TestConformanceOfCodex(t *testing.T) {
 		},
 		server: func(t testing.TB) *server {
 			s := newServer(t)
-			s.env = append(s.env, "INNERD_CODEX_PATH="+path)
+			s.Env = append(s.Env, "INNERD_CODEX_PATH="+path)
 			return s
 		},
 		seat: openAISeats(t, codexscript.Model, "", func(t testing.TB, steps []backendtest.Step, kill func() error) *asked[codexscript.Turn] {
@@ -52,7 +52,7 @@ func TestConformanceOfCopilot(t *testing.T) {
 		},
 		server: func(t testing.TB) *server {
 			s := newServer(t)
-			s.env = append(s.env, "INNERD_COPILOT_PATH="+path)
+			s.Env = append(s.Env, "INNERD_COPILOT_PATH="+path)
 			return s
 		},
 		seat: openAISeats(t, copilotscript.Model, "openai", func(t testing.TB, steps []backendtest.Step, kill func() error) *asked[copilotscript.Turn] {

@@ -14,6 +14,7 @@ import (
 	"innerd/backends/backendtest"
 	"innerd/events"
 	"innerd/test/fieldhost"
+	outside "innerd/test/server"
 )
 
 // seat is what one conversation of a case needs to have its agent do a script.
@@ -60,26 +61,24 @@ func (k *talk) play(turns []backendtest.Turn) {
 func (k *talk) before(b backendtest.Before) {
 	switch b {
 	case backendtest.BeforeClose:
-		conv, ok := k.s.conversation(k.contextID)
+		conv, ok := k.s.Conversation(k.contextID)
 		if !ok {
 			k.t.Errorf("there is no conversation %q", k.contextID)
 		}
-		k.s.do(http.MethodPost, "/conversations/"+conv.ID+":close", nil, nil)
+		k.s.Do(http.MethodPost, "/conversations/"+conv.ID+":close", nil, nil)
 	case backendtest.BeforeRestart:
-		if code := k.s.stop(); code != 0 {
-			k.t.Errorf("the exit code is %d", code)
-		}
-		k.s.start()
+		k.s.For(k.t).Stop()
+		k.s.Start()
 	case backendtest.BeforeKill:
 		if err := k.s.killAgent(); err != nil {
 			k.t.Error(err)
 		}
-		eventually(k.t, "the conversation is cold", func() bool { return k.state() == "cold" })
+		outside.Eventually(k.t, "the conversation is cold", func() bool { return k.state() == "cold" })
 	}
 }
 
 func (k *talk) state() string {
-	conv, _ := k.s.conversation(k.contextID)
+	conv, _ := k.s.Conversation(k.contextID)
 	return conv.State
 }
 
@@ -124,7 +123,7 @@ func permission(turn backendtest.Turn) string {
 
 func (k *talk) turn(name string, turn backendtest.Turn) bool {
 	k.before(turn.Before)
-	processes := k.s.marked()
+	processes := k.s.Marked()
 	h := newPlayedHost(k, turn)
 	got, post, full := h.run(k.request(turn))
 	if got == nil {
@@ -142,10 +141,10 @@ func (k *talk) turn(name string, turn backendtest.Turn) bool {
 	for _, f := range turn.Want.Check(k.result(full), turn.Host.Cancel.Early || turn.Host.Cancel.On != "") {
 		k.t.Errorf("%s: %s", name, f)
 	}
-	if w := turn.Want; w.Warm && (k.state() != "idle" || !k.shared && len(processes) > 0 && !slices.Equal(processes, k.s.marked())) {
-		k.t.Errorf("%s: not warm: %s, processes %v, then %v", name, k.state(), processes, k.s.marked())
+	if w := turn.Want; w.Warm && (k.state() != "idle" || !k.shared && len(processes) > 0 && !slices.Equal(processes, k.s.Marked())) {
+		k.t.Errorf("%s: not warm: %s, processes %v, then %v", name, k.state(), processes, k.s.Marked())
 	} else if w.Gone {
-		eventually(k.t, "the conversation's agent is gone", func() bool { return k.state() == "cold" })
+		outside.Eventually(k.t, "the conversation's agent is gone", func() bool { return k.state() == "cold" })
 	}
 	if !got.Failed && got.Text != "" {
 		k.messages = append(k.messages, message("assistant", got.Text))

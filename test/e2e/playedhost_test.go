@@ -127,7 +127,7 @@ type errReader struct{ err error }
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
 func (h *playedHost) cancel(taskID string) {
-	h.k.s.do(http.MethodPost, "/tasks/"+taskID+":cancel", map[string]any{"reason": "the case says so"}, nil)
+	h.k.s.Do(http.MethodPost, "/tasks/"+taskID+":cancel", map[string]any{"reason": "the case says so"}, nil)
 }
 
 // see takes an event of the log: it counts what is open, and answers what the
@@ -148,7 +148,7 @@ func (h *playedHost) see(taskID string, e events.Event) {
 				kind = events.Deny
 			}
 			option := slices.IndexFunc(d.Options, func(o events.PermissionOption) bool { return o.Kind == kind })
-			h.k.s.do(http.MethodPost, "/tasks/"+taskID+"/requests/"+d.RequestID, map[string]any{"option": d.Options[option].ID, "message": a.Message}, nil)
+			h.k.s.Do(http.MethodPost, "/tasks/"+taskID+"/requests/"+d.RequestID, map[string]any{"option": d.Options[option].ID, "message": a.Message}, nil)
 		})
 	case events.InputRequired:
 		h.opened(1)
@@ -239,7 +239,7 @@ func (h *playedHost) tool(c fieldhost.Call) {
 		result["content"] = r.Answer.Content
 	}
 	var got struct{ Status string }
-	h.k.s.do(http.MethodPost, "/tools/"+c.ID+"/result", result, &got)
+	h.k.s.Do(http.MethodPost, "/tools/"+c.ID+"/result", result, &got)
 	if got.Status != "ok" {
 		h.k.t.Errorf("the result of %s: %+v", c.Name, got)
 	}
@@ -255,5 +255,5 @@ func (h *playedHost) question(q fieldhost.Question) {
 	if err := json.Unmarshal(r.Answer.Value, &text); err != nil {
 		h.k.t.Errorf("the case's answer is no text: %v", err)
 	}
-	h.k.s.do(http.MethodPost, "/tasks/"+q.TaskID+":reply", map[string]any{"text": text, "request_id": q.RequestID}, nil)
+	h.k.s.Do(http.MethodPost, "/tasks/"+q.TaskID+":reply", map[string]any{"text": text, "request_id": q.RequestID}, nil)
 }

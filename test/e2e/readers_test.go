@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"innerd/events"
+	outside "innerd/test/server"
 )
 
 // wire is a connection that is written and read by hand.
@@ -25,20 +26,20 @@ type wire struct {
 
 // dial opens a connection and sends a POST of a run; nothing is read.
 func (s *server) dial(proto string, b body) *wire {
-	s.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	s.T.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = conn.Close() }) // the test may have closed it
+	s.T.Cleanup(func() { _ = conn.Close() }) // the test may have closed it
 	raw, err := json.Marshal(b)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	if _, err := fmt.Fprintf(conn, "POST /message:stream %s\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", proto, key, len(raw), raw); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	return &wire{s.t, conn, bufio.NewReader(conn)}
+	return &wire{s.T, conn, bufio.NewReader(conn)}
 }
 
 // answer reads the head of the answer.
@@ -101,7 +102,7 @@ func TestReaderThatNeverReads(t *testing.T) {
 
 	idle := s.dial("HTTP/1.1", script(`[`+floodStep+`,{"sleep_ms":600000}]`, map[string]any{"task_id": "just-does-not-read"}))
 	idle.answer()
-	if _, ok := s.proc.stderr.until(`"stream cut","run":"just-does-not-read"`, soon); !ok {
+	if !s.Says(`"stream cut","run":"just-does-not-read"`) {
 		t.Error("it is not cut")
 	}
 	cut := newTape("the reader that was cut", nil)
@@ -114,15 +115,15 @@ func TestReaderThatNeverReads(t *testing.T) {
 	s.equal(s.journal("just-does-not-read"), false, cut, rest)
 
 	call := s.task("busy-with-a-tool").Pending[0].ID
-	s.do(http.MethodPost, "/tools/"+call+"/result", `{"result":"done at last"}`, nil)
+	s.Do(http.MethodPost, "/tools/"+call+"/result", `{"result":"done at last"}`, nil)
 	late := newTape("the reader that was busy", nil)
 	late.read(newChunks(busy.br))
 	completed(t, late)
 	s.equal(s.journal("busy-with-a-tool"), false, late)
-	if strings.Contains(s.proc.stderr.String(), `"stream cut","run":"busy-with-a-tool"`) {
+	if strings.Contains(s.Log(), `"stream cut","run":"busy-with-a-tool"`) {
 		t.Error("the busy reader was cut")
 	}
-	s.do(http.MethodPost, "/tasks/just-does-not-read:cancel", nil, nil)
+	s.Do(http.MethodPost, "/tasks/just-does-not-read:cancel", nil, nil)
 }
 
 // A reader that takes a little now and then gets all.
@@ -198,9 +199,9 @@ func TestHangUp(t *testing.T) {
 			id := p.taskID()
 			if c.back {
 				s.follow("who came back", id, p.last())
-				s.do(http.MethodPost, "/tasks/"+id+":cancel", nil, nil)
+				s.Do(http.MethodPost, "/tasks/"+id+":cancel", nil, nil)
 			}
-			eventually(t, "the run is canceled", func() bool { return s.task(id).Status.State == "canceled" })
+			outside.Eventually(t, "the run is canceled", func() bool { return s.task(id).Status.State == "canceled" })
 			log := s.follow("afterwards", id, 0)
 			log.whole(t)
 			checkOrder(t, log.events())

@@ -11,6 +11,7 @@ import (
 
 	"innerd/adapter/api"
 	"innerd/events"
+	outside "innerd/test/server"
 )
 
 // A state directory that is deleted under a server is no secret of its log: it
@@ -19,7 +20,7 @@ import (
 func TestReadyTellsThatTheStateIsGone(t *testing.T) {
 	s := serve(t)
 	ready := func() (out api.Ready) {
-		status, answer := s.call(http.MethodGet, "/ready", nil)
+		status, answer := s.Call(http.MethodGet, "/ready", nil)
 		decode(t, answer, &out)
 		if (status == http.StatusOK) != out.Ready {
 			t.Errorf("status %d: %s", status, answer)
@@ -31,22 +32,22 @@ func TestReadyTellsThatTheStateIsGone(t *testing.T) {
 	}
 	on := s.post(script(`[{"text":"one"},{"call":{"tool":"t","arguments":{}}},{"text":"two"}]`, map[string]any{"events": "all"}), nil)
 	call := on.until(t, events.TypeToolRequest).Data.(events.ToolRequest).ToolCallID
-	if err := os.RemoveAll(s.state); err != nil {
+	if err := os.RemoveAll(s.State); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server says that its state is gone", func() bool { return !ready().Ready })
+	outside.Eventually(t, "the server says that its state is gone", func() bool { return !ready().Ready })
 	if r := ready(); len(r.Reasons) != 1 || !strings.Contains(r.Reasons[0], "gone") {
 		t.Errorf("%q", r.Reasons)
 	}
-	s.do(http.MethodPost, "/tools/"+call+"/result", `{"result":"r"}`, nil)
+	s.Do(http.MethodPost, "/tools/"+call+"/result", `{"result":"r"}`, nil)
 	completed(t, on)
 	next := s.post(prompt("simulate", "and now?", map[string]any{"events": "all"}), nil)
 	completed(t, next)
 	again := s.follow("from the beginning", next.taskID(), 0)
 	completed(t, again)
 	s.equal(next.lines, true, again)
-	if n := strings.Count(s.proc.stderr.String(), "directory is gone"); n != 1 {
-		t.Errorf("said %d times:\n%s", n, s.proc.stderr)
+	if n := strings.Count(s.Log(), "directory is gone"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, s.Log())
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"innerd/host"
 	"innerd/test/ledger"
 	"innerd/test/modelstub"
-	"innerd/test/server"
+	"innerd/test/proxy"
 )
 
 // hosted is a request of our own host client.
@@ -65,7 +65,7 @@ func listen(to *ledger.Reader, stream func(func(events.Event, error) bool)) (tas
 
 // cuts are connections that break at every kind of place, some closed and some
 // reset, in any order.
-func cuts() (all []fault) {
+func cuts() (all []proxy.Fault) {
 	for _, name := range slices.Sorted(maps.Keys(inFrame)) {
 		for _, reset := range []bool{false, true} {
 			all = append(all, cut(untilFrame(1+rand.N(3), inFrame[name]), reset))
@@ -93,7 +93,7 @@ func cutEverywhere(t *testing.T, c *cast) {
 		began := time.Now()
 		n := newNetwork(t, r, cuts()...)
 		to := l.Reader("who comes back").Whole()
-		read(t, to, func(ctx context.Context) error { return r.comeBack(ctx, to, task, n.url) }).clean()
+		read(t, to, func(ctx context.Context) error { return r.comeBack(ctx, to, task, n.URL) }).clean()
 		n.allHappened(t)
 		c.result(t, "connection cut at every kind of byte, plain reader", r.compare(l, task), began)
 	})
@@ -101,7 +101,7 @@ func cutEverywhere(t *testing.T, c *cast) {
 		began := time.Now()
 		l := ledger.New()
 		n := newNetwork(t, r, cuts()...)
-		if _, err := listen(l.Reader("the host client").Whole(), r.impatient(n.url()).Follow(t.Context(), task, 0)); err != nil {
+		if _, err := listen(l.Reader("the host client").Whole(), r.impatient(n.URL()).Follow(t.Context(), task, 0)); err != nil {
 			t.Error(err)
 		}
 		n.allHappened(t)
@@ -114,25 +114,18 @@ func cutEverywhere(t *testing.T, c *cast) {
 		for _, name := range slices.Sorted(maps.Keys(elsewhere)) {
 			for _, reset := range []bool{false, true} {
 				n := newNetwork(t, r, cut(elsewhere[name], reset))
-				if _, err := listen(l.Reader(name).Whole(), r.impatient(n.url()).Follow(t.Context(), task, 0)); err != nil {
+				if _, err := listen(l.Reader(name).Whole(), r.impatient(n.URL()).Follow(t.Context(), task, 0)); err != nil {
 					t.Errorf("cut %s: %v", name, err)
 				}
 				n.allHappened(t)
 				n = newNetwork(t, r, cut(elsewhere[name], reset))
 				to := l.Reader(name + ", by hand").Whole()
-				read(t, to, func(ctx context.Context) error { return r.comeBack(ctx, to, task, n.url) }).clean()
+				read(t, to, func(ctx context.Context) error { return r.comeBack(ctx, to, task, n.URL) }).clean()
 				n.allHappened(t)
 			}
 		}
 		c.result(t, "connection cut in the head, in [DONE] and in the body's end", r.compare(l, task), began)
 	})
-}
-
-// allHappened fails the test where a fault did not come to pass.
-func (n *network) allHappened(t testing.TB) {
-	t.Helper()
-	// A connection is over for the client before its fault is counted.
-	server.Eventually(t, "every connection was spoiled", func() bool { _, left := n.happened(); return left == 0 })
 }
 
 // The same where our host client starts the run, lends a tool to the real
@@ -158,11 +151,11 @@ func TestConnectionIsCutUnderClaude(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := ledger.New()
-	task, err := listen(l.Reader("the host client").Whole(), r.impatient(n.url()).Stream(t.Context(), req))
+	task, err := listen(l.Reader("the host client").Whole(), r.impatient(n.URL()).Stream(t.Context(), req))
 	if err != nil || task == "" {
 		t.Fatalf("run %q: %v", task, err)
 	}
-	did, _ := n.happened()
+	did, _ := n.Happened()
 	if did < 12 || runs.Load() != 1 || sc.Count() != 2 {
 		t.Errorf("%d connections were cut, the tool ran %d times, the model was asked %d times", did, runs.Load(), sc.Count())
 	}

@@ -139,7 +139,7 @@ var manyFloods = act{
 	turn: func() *modelstub.Turn {
 		var blocks []modelstub.Block
 		for range 200 {
-			blocks = append(blocks, modelstub.Flood(8, 50_000), modelstub.Thinking("hm")) // else they are one message
+			blocks = append(blocks, modelstub.Huge(400_000), modelstub.Thinking("hm")) // else they are one message
 		}
 		turn := modelstub.Say(blocks...)
 		return &turn

@@ -5,6 +5,8 @@ package faults_test
 import (
 	"bytes"
 	"io"
+
+	"innerd/test/proxy"
 )
 
 // place is a place in what a server says on a connection: where it is in the
@@ -100,15 +102,15 @@ var elsewhere = map[string]place{
 }
 
 // cut is a connection that breaks at a place.
-func cut(at place, reset bool) fault {
-	return func(host io.Writer, srv io.Reader) (bool, bool) {
+func cut(at place, reset bool) proxy.Fault {
+	return proxy.Fault{Pass: func(host io.Writer, srv io.Reader) (bool, bool) {
 		said, passed, where := pass(host, srv, at)
 		if where < 0 {
 			return false, false
 		}
 		_, _ = host.Write(said[passed:where])
 		return true, reset
-	}
+	}}
 }
 
 // pass passes on what the server says up to a place. It gives all that was

@@ -3,15 +3,12 @@
 package faults_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"innerd/test/ledger"
 	"innerd/test/report"
@@ -22,33 +19,17 @@ import (
 var innerd string
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "innerd-faults-")
-	if err == nil && os.Getenv(insideEnv) != "" {
-		innerd = os.Getenv(insideEnv)
-	} else if err == nil {
-		innerd, err = server.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
+	innerd = os.Getenv(insideEnv)
+	server.AtOnce(3)
+	code := server.Main(m, &innerd)
 	if long() && os.Getenv(insideEnv) == "" {
 		fmt.Println(rows.table())
 	}
-	_ = os.RemoveAll(dir) // a folder for temporary files
 	os.Exit(code)
 }
 
 // long reports whether the long forms of tests are asked for.
-func long() bool { return os.Getenv("INNERD_LONG") != "" }
+func long() bool { return server.Long() }
 
 // pick gives the size of a test's short or of its long form.
 func pick[T any](short, longer T) T {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"innerd/test/ledger"
+	"innerd/test/proxy"
 )
 
 // slow passes on what the server says in pieces of no particular size, each
@@ -37,11 +38,11 @@ func TestNetworkThatDelaysAndHalves(t *testing.T) {
 		r := c.rig(t).start()
 		task := c.actor(t, r).does(t, endsOnly, think("some thought"), flood(c.many(6000, 1500), 60), say("over")).TaskID()
 		l := ledger.New()
-		n := newNetwork(t, r, slow, slow)
+		n := newNetwork(t, r, proxy.Fault{Pass: slow}, proxy.Fault{Pass: slow})
 		byHand, byHost := l.Reader("by hand").Whole(), l.Reader("the host client").Whole()
-		first := read(t, byHand, func(ctx context.Context) error { return r.comeBack(ctx, byHand, task, n.url) })
+		first := read(t, byHand, func(ctx context.Context) error { return r.comeBack(ctx, byHand, task, n.URL) })
 		second := read(t, byHost, func(ctx context.Context) error {
-			_, err := listen(byHost, r.impatient(n.url()).Follow(ctx, task, 0))
+			_, err := listen(byHost, r.impatient(n.URL()).Follow(ctx, task, 0))
 			return err
 		})
 		first.clean()
@@ -52,8 +53,8 @@ func TestNetworkThatDelaysAndHalves(t *testing.T) {
 }
 
 // twice says a part of a frame, or a few of them, a second time.
-func twice(nth int, from, to func(said []byte, start, end int) int) fault {
-	return func(host io.Writer, srv io.Reader) (bool, bool) {
+func twice(nth int, from, to func(said []byte, start, end int) int) proxy.Fault {
+	return proxy.Fault{Pass: func(host io.Writer, srv io.Reader) (bool, bool) {
 		a, b := 0, 0
 		said, passed, where := pass(host, srv, untilFrame(nth, func(said []byte, start, end int) int {
 			a, b = from(said, start, end), to(said, start, end)
@@ -67,7 +68,7 @@ func twice(nth int, from, to func(said []byte, start, end int) int) fault {
 		_, _ = host.Write(said[where:])
 		_, _ = io.Copy(host, srv)
 		return true, false
-	}
+	}}
 }
 
 // Bytes that come twice are no HTTP any more. Our host client takes a frame
@@ -103,7 +104,7 @@ func bytesTwice(t *testing.T, c *cast) {
 	} {
 		for nth := range 4 {
 			n := newNetwork(t, r, twice(nth+1, part[0], part[1]))
-			if _, err := listen(l.Reader(name).Whole(), r.impatient(n.url()).Follow(t.Context(), task, 0)); err != nil {
+			if _, err := listen(l.Reader(name).Whole(), r.impatient(n.URL()).Follow(t.Context(), task, 0)); err != nil {
 				t.Errorf("%s comes twice: %v", name, err)
 			}
 			n.allHappened(t)

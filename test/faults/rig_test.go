@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,17 +55,10 @@ func (r *rig) again() time.Duration {
 	began := time.Now()
 	r.start()
 	took := time.Since(began)
-	if left := slices.DeleteFunc(r.Marked(), r.started); len(left) > 0 {
+	if left := r.Strays(); len(left) > 0 {
 		r.T.Errorf("the server is ready, and what the old one started is there: %s", server.Describe(left))
 	}
 	return took
-}
-
-// started reports whether a process is a child of the server that runs now,
-// which asks its agents for their versions.
-func (r *rig) started(pid int) bool {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	return err != nil || strings.Contains(string(raw), fmt.Sprintf("\nPPid:\t%d\n", r.Pid()))
 }
 
 // claude has the server run the real Claude Code, against a scripted model.

@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,36 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"innerd/test/server"
 )
 
 // innerd is the binary under test, as it is released.
 var innerd string
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "innerd-security-")
-	if err == nil {
-		defer os.RemoveAll(dir) //nolint:errcheck // a folder for temporary files
-		innerd, err = server.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	return code
-}
+func TestMain(m *testing.M) { os.Exit(server.Main(m, &innerd)) }
 
 type obj = map[string]any
 

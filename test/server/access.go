@@ -6,4 +6,4 @@ package server
 func (s *Server) URL() string { return s.url }
 
 // Key is what hosts of the server send.
-func (s *Server) Key() string { return key }
+func (s *Server) Key() string { return HostKey }

@@ -8,34 +8,45 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"innerd/adapter/api"
 	"innerd/test/contract"
 )
 
-// client keeps no connections: each call shows what a new one shows. What is
+// Client keeps no connections: each call shows what a new one shows. What is
 // answered must be what docs/openapi.json says.
-var client = &http.Client{
+var Client = &http.Client{
 	Transport:     contract.Transport(&http.Transport{DisableKeepAlives: true, DisableCompression: true}, nil),
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-func (s *Server) request(ctx context.Context, method, path string, body any) *http.Request {
+// Request is a call with the key. A body that is no bytes, text or reader is
+// marshalled.
+func (s *Server) Request(ctx context.Context, method, path string, body any) *http.Request {
 	s.T.Helper()
 	var r io.Reader
-	if body != nil {
+	switch b := body.(type) {
+	case nil:
+	case string:
+		r = strings.NewReader(b)
+	case []byte:
+		r = bytes.NewReader(b)
+	case io.Reader:
+		r = b
+	default:
 		raw, err := json.Marshal(body)
 		if err != nil {
 			s.T.Fatal(err)
 		}
 		r = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, s.url+path, r)
+	req, err := http.NewRequestWithContext(contract.With(ctx, s.T), method, s.url+path, r)
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Authorization", "Bearer "+HostKey)
 	for name, v := range s.Header {
 		req.Header.Set(name, v)
 	}
@@ -47,7 +58,7 @@ func (s *Server) Call(method, path string, body any) (status int, answer []byte)
 	s.T.Helper()
 	ctx, cancel := context.WithTimeout(s.T.Context(), 2*Soon)
 	defer cancel()
-	resp, err := client.Do(s.request(contract.With(ctx, s.T), method, path, body))
+	resp, err := Client.Do(s.Request(ctx, method, path, body))
 	if err != nil {
 		s.T.Errorf("%s %s: %v", method, path, err)
 		return 0, nil
@@ -114,7 +125,7 @@ func (s *Server) read(t testing.TB, method, path string, body any) *Tape {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	resp, err := client.Do(s.request(contract.With(ctx, t), method, path, body))
+	resp, err := Client.Do(s.For(t).Request(ctx, method, path, body))
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}

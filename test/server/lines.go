@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// lines collects the lines of a stream as they come.
-type lines struct {
+// Lines collects the lines of a stream as they come.
+type Lines struct {
 	mu   sync.Mutex
 	got  []string
 	more chan struct{} // closed and replaced at every line
 	end  chan struct{}
 }
 
-func readLines(r io.Reader) *lines {
-	l := &lines{more: make(chan struct{}), end: make(chan struct{})}
+// ReadLines reads a stream to its end.
+func ReadLines(r io.Reader) *Lines {
+	l := &Lines{more: make(chan struct{}), end: make(chan struct{})}
 	go func() { // ends with the stream
 		defer close(l.end)
 		br := bufio.NewReader(r)
@@ -40,14 +41,18 @@ func readLines(r io.Reader) *lines {
 	return l
 }
 
-func (l *lines) String() string {
+// Wait waits for the stream's end.
+func (l *Lines) Wait() { <-l.end }
+
+// String is all that has come.
+func (l *Lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(l.got, "\n")
 }
 
-// until waits for a line that holds s.
-func (l *lines) until(s string, limit time.Duration) (string, bool) {
+// Until waits for a line that holds s.
+func (l *Lines) Until(s string, limit time.Duration) (string, bool) {
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	for i, over := 0, false; ; {

@@ -22,12 +22,25 @@ func (s *Server) Marked() []int {
 	if json.Unmarshal(raw, &v) != nil || v.ID == "" {
 		return nil
 	}
-	var pids []int
+	return MarkedWith(v.ID + ".")
+}
+
+// Strays are those of them that the server that runs now has not started
+// itself: it asks its agents for their versions.
+func (s *Server) Strays() []int {
+	return slices.DeleteFunc(s.Marked(), func(pid int) bool {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		return err != nil || strings.Contains(string(raw), fmt.Sprintf("\nPPid:\t%d\n", s.Pid()))
+	})
+}
+
+// MarkedWith are the processes whose mark begins so.
+func MarkedWith(mark string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range all {
 		environ, _ := os.ReadFile(path) // gone, or not ours
 		for v2 := range bytes.SplitSeq(environ, []byte{0}) {
-			if bytes.HasPrefix(v2, []byte("INNERD_MARK="+v.ID+".")) {
+			if bytes.HasPrefix(v2, []byte("INNERD_MARK="+mark)) {
 				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 				pids = append(pids, pid)
 			}

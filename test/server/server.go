@@ -17,7 +17,11 @@ import (
 // Soon is how long a test waits for what should come at once, on a busy machine.
 const Soon = 60 * time.Second
 
-const key = "dummy-key-of-the-host"
+// The key that hosts call with, unless a server has others, and whom it makes them.
+const (
+	HostKey = "dummy-key-of-the-host"
+	Owner   = "host"
+)
 
 // Server is `innerd serve` on 127.0.0.1. Its fields may be changed before Start.
 type Server struct {
@@ -32,15 +36,17 @@ type Server struct {
 	Header map[string]string // of every request
 	Keys   string            // INNERD_API_KEYS; "": the server makes its token
 
+	Through []string // a command that is given the server's as its arguments
+
 	url  string
-	proc *process
-	seen []*process // all that were started
+	proc *Process
+	seen []*Process // all that were started
 }
 
-// process is one run of the binary.
-type process struct {
+// Process is one run of the binary.
+type Process struct {
 	cmd    *exec.Cmd
-	stderr *lines
+	stderr *Lines
 	done   chan struct{} // closed when it was waited for
 }
 
@@ -50,7 +56,7 @@ func New(t testing.TB, binary string) *Server {
 	home := t.TempDir()
 	s := &Server{
 		T: t, Binary: binary, Home: home, State: filepath.Join(home, "state"), Agents: filepath.Join(home, "agents"), Dir: filepath.Join(home, "work"),
-		Keys: "host:" + key,
+		Keys: Owner + ":" + HostKey,
 		Args: []string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"},
 		Env:  []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"},
 	}
@@ -67,7 +73,26 @@ var listens = regexp.MustCompile(`http://[0-9.]+:[0-9]+`)
 // Start starts the server and waits until it is ready.
 func (s *Server) Start() {
 	s.T.Helper()
-	p := &process{cmd: exec.Command(s.Binary, s.Args...), done: make(chan struct{})}
+	s.StartUntil("innerd is ready")
+}
+
+// StartUntil starts the server and waits until it says in its log where it
+// listens, in a line with a text.
+func (s *Server) StartUntil(text string) {
+	s.T.Helper()
+	s.proc = s.Launch()
+	line, _ := s.proc.stderr.Until(text, Soon)
+	if s.url = listens.FindString(line); s.url == "" {
+		s.T.Fatalf("the server does not say %q:\n%s", text, s.proc.stderr)
+	}
+}
+
+// Launch starts another process of the server, and does not wait. It is ended
+// with the test, as the server is.
+func (s *Server) Launch() *Process {
+	s.T.Helper()
+	words := append(append(slices.Clone(s.Through), s.Binary), s.Args...)
+	p := &Process{cmd: exec.Command(words[0], words[1:]...), done: make(chan struct{})}
 	p.cmd.Dir = s.Dir
 	p.cmd.Env = append(slices.Clone(s.Env), "HOME="+s.Home, "TMPDIR="+s.Home,
 		"INNERD_STATE_DIR="+s.State, "INNERD_AGENT_HOME="+s.Agents, "INNERD_WORKSPACE="+s.Dir, "INNERD_API_KEYS="+s.Keys)
@@ -78,17 +103,30 @@ func (s *Server) Start() {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	p.stderr = readLines(stderr)
+	p.stderr = ReadLines(stderr)
 	go func() { // ends with the process; cleanup waits for it
 		defer close(p.done)
 		<-p.stderr.end
 		_ = p.cmd.Wait() // its state says it all
 	}()
-	s.proc, s.seen = p, append(s.seen, p)
-	line, _ := p.stderr.until("innerd is ready", Soon)
-	if s.url = listens.FindString(line); s.url == "" {
-		s.T.Fatalf("the server is not ready:\n%s", p.stderr)
-	}
+	s.seen = append(s.seen, p)
+	return p
+}
+
+// ExitCode waits for the process's end.
+func (s *Server) ExitCode(p *Process) int {
+	s.T.Helper()
+	s.wait(p)
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Log is what it wrote to stderr.
+func (p *Process) Log() string { return p.stderr.String() }
+
+// Says waits for a line of the server's log that holds a text.
+func (s *Server) Says(text string) bool {
+	_, ok := s.proc.stderr.Until(text, Soon)
+	return ok
 }
 
 // Pid is the server's process.
@@ -107,27 +145,26 @@ func (s *Server) Log() string {
 func (s *Server) Kill() {
 	s.T.Helper()
 	_ = s.proc.cmd.Process.Kill() // it may be gone
-	s.wait()
+	s.wait(s.proc)
 }
 
 // Stop ends the server with SIGTERM. Any other exit code than 0 fails the test.
 func (s *Server) Stop() {
 	s.T.Helper()
 	_ = s.proc.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
-	s.wait()
-	if code := s.proc.cmd.ProcessState.ExitCode(); code != 0 {
+	if code := s.ExitCode(s.proc); code != 0 {
 		s.T.Errorf("the server's exit code is %d", code)
 	}
 }
 
-func (s *Server) wait() {
+func (s *Server) wait(p *Process) {
 	s.T.Helper()
 	select {
-	case <-s.proc.done:
+	case <-p.done:
 	case <-time.After(Soon):
-		s.T.Errorf("the server does not end:\n%s", s.proc.stderr)
-		_ = s.proc.cmd.Process.Kill()
-		<-s.proc.done
+		s.T.Errorf("the server does not end:\n%s", p.stderr)
+		_ = p.cmd.Process.Kill()
+		<-p.done
 	}
 }
 
@@ -136,10 +173,18 @@ func (s *Server) cleanup() {
 	if s.proc == nil {
 		return
 	}
-	select {
-	case <-s.proc.done:
-	default:
-		s.Stop()
+	for _, p := range s.seen {
+		select {
+		case <-p.done:
+		default:
+			if p == s.proc {
+				s.Stop()
+				continue
+			}
+			s.T.Errorf("process %d was to end by itself", p.cmd.Process.Pid)
+			_ = p.cmd.Process.Kill()
+			<-p.done
+		}
 	}
 	if left := s.Marked(); len(left) > 0 {
 		s.T.Errorf("processes were left: %s", Describe(left))

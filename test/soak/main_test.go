@@ -4,12 +4,9 @@ package soak_test
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"innerd/test/server"
 )
@@ -36,21 +33,6 @@ func long(form string) bool { return wanted == form }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	dir, err := os.MkdirTemp("", "innerd-soak-")
-	if binary = *given; err == nil && binary == "" {
-		binary, err = server.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	_ = os.RemoveAll(dir) // a folder for temporary files
-	os.Exit(code)
+	binary = *given
+	os.Exit(server.Main(m, &binary))
 }
