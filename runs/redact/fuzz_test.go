@@ -14,6 +14,9 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(s), "a text with my-own-key-abcdefgh and exactly this text, sk-ant-api-abcdefgh")
 	}
 	f.Fuzz(func(t *testing.T, file []byte, text string) {
+		if len(file)+len(text) > 4<<10 {
+			return // each pattern is looked for at each place: more finds nothing else
+		}
 		patterns, err := redact.Read(file)
 		if err != nil {
 			return
