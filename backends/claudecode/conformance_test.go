@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 	made := func(home string, getenv func(string) string) backends.Backend {
 		bench := *b
 		bench.home = home
-		x := governed{bench.backendWith(getenv)}
+		x := backendtest.Governed{Backend: bench.backendWith(getenv)}
 		homes[x] = home
 		return x
 	}

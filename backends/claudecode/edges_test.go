@@ -72,7 +72,7 @@ func TestHostileRepository(t *testing.T) {
 		if added {
 			cfg.Dir, cfg.AddDirs = t.TempDir(), []string{evil}
 		}
-		conv, err := governed{b.backend()}.Open(t.Context(), cfg)
+		conv, err := backendtest.Governed{Backend: b.backend()}.Open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func runIn(ctx context.Context, t *testing.T, c backends.Conversation, turn back
 	rec := backendtest.NewRecorder(turn, nil, onCancel)
 	set.Interactive = turn.Interactive
 	if turn.Permission == "" {
-		set.Options = autoOptions
+		set.Options = backendtest.AutoOptions
 	}
 	out, err := c.Run(ctx, backends.Input{Parts: []events.Part{events.Text(orText(turn.Prompt, "Go."))}, Set: set}, rec)
 	rec.Close()

@@ -33,7 +33,7 @@ func (b *bench) open(t *testing.T, cfg backends.Config, turns ...modelstub.Turn)
 	c.ID, c.Dir, c.Grace, c.Session, c.AddDirs = "01TESTTESTTESTTESTTESTTEST", s.dir, 3*time.Second, cfg.Session, cfg.AddDirs
 	c.Save, c.Stray = cfg.Save, cfg.Stray
 	b.last = b.backend()
-	conv, err := governed{b.last}.Open(t.Context(), c)
+	conv, err := backendtest.Governed{Backend: b.last}.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

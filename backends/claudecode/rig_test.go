@@ -231,7 +231,7 @@ func (s *seat) Arrange(steps []backendtest.Step) backendtest.Setup {
 	}
 	s.mu.Unlock()
 	if p.Unasked() {
-		return backendtest.Setup{Settings: backends.Settings{Options: autoOptions}}
+		return backendtest.Setup{Settings: backends.Settings{Options: backendtest.AutoOptions}}
 	}
 	return backendtest.Setup{}
 }

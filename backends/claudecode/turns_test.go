@@ -52,7 +52,7 @@ func runWatching(t *testing.T, c backends.Conversation, set backends.Settings, o
 	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
 	w := &watched{Host: rec, on: on}
 	w.call = func() { call(w) }
-	out, err := c.Run(t.Context(), backends.Input{Parts: []events.Part{events.Text("Go.")}, Set: set}, autoHost{w})
+	out, err := c.Run(t.Context(), backends.Input{Parts: []events.Part{events.Text("Go.")}, Set: set}, backendtest.AutoHost{Host: w})
 	rec.Close()
 	return rec.Events(), out, err
 }

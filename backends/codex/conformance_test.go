@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	b := newBench(t)
 	backendtest.Run(t, backendtest.Rig{
 		Name:      "codex",
-		Backend:   func(testing.TB) backends.Backend { return governed{b.backend()} },
+		Backend:   func(testing.TB) backends.Backend { return backendtest.Governed{Backend: b.backend()} },
 		Seat:      func(t testing.TB, c backendtest.Case) backendtest.Seat { return b.seat(t).of(c) },
 		LoggedOut: b.loggedOut, Copy: b.copy,
 		Keeps:    []string{"proc.(*thread).loop"}, // of the supervisor, which outlives the backends
@@ -63,5 +63,5 @@ func (b *bench) copy(t testing.TB, _ backends.Backend) backends.Backend {
 	if err := os.CopyFS(filepath.Join(home, "codex", "sessions"), os.DirFS(filepath.Join(b.home, "codex", "sessions"))); err != nil {
 		t.Fatal(err)
 	}
-	return governed{b.backendIn(home)}
+	return backendtest.Governed{Backend: b.backendIn(home)}
 }

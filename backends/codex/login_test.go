@@ -196,5 +196,11 @@ type quiet struct{}
 
 func (quiet) Emit(events.Event) {}
 func (quiet) Request(context.Context, events.Request) backends.Pending {
-	return answered{events.Answer{Outcome: events.OutcomeCanceled}}
+	return canceled{}
+}
+
+type canceled struct{}
+
+func (canceled) Wait() (events.Answer, error) {
+	return events.Answer{Outcome: events.OutcomeCanceled}, nil
 }

@@ -28,7 +28,7 @@ func runIn(ctx context.Context, t *testing.T, c backends.Conversation, turn back
 	rec := backendtest.NewRecorder(turn, nil, onCancel)
 	set.Interactive = turn.Interactive
 	if turn.Permission == "" && set.Options == nil {
-		set.Options = autoOptions
+		set.Options = backendtest.AutoOptions
 	}
 	prompt := turn.Prompt
 	if prompt == "" {

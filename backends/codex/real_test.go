@@ -50,7 +50,7 @@ func (b *bench) with(t *testing.T, s *seat, cfg backends.Config) backends.Conver
 		c.Dir = t.TempDir()
 	}
 	b.last = b.backend()
-	conv, err := governed{b.last}.Open(t.Context(), c)
+	conv, err := backendtest.Governed{Backend: b.last}.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestShared(t *testing.T) {
 		}
 		return modelstub.Say(modelstub.Tool("lookup", map[string]any{"who": r.Prompt()}).ID("call_0"))
 	})
-	backend := governed{b.backend()}
+	backend := backendtest.Governed{Backend: b.backend()}
 	var all sync.WaitGroup
 	for i := range n {
 		who := fmt.Sprintf("caller-%d", i)
@@ -218,7 +218,7 @@ func TestCommandsEnd(t *testing.T) {
 		}
 		return modelstub.Say(shell("setsid sleep 31" + r.Prompt() + " & sleep 2"))
 	})
-	backend := governed{b.backend()}
+	backend := backendtest.Governed{Backend: b.backend()}
 	open := func(id string) backends.Conversation {
 		cfg := s.Config()
 		cfg.ID, cfg.Dir, cfg.Grace = id, t.TempDir(), time.Second

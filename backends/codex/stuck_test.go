@@ -16,21 +16,6 @@ import (
 	"innerd/events"
 )
 
-// slowHost is one whose log waits for its disk.
-type slowHost struct {
-	backends.Host
-	waits   chan struct{} // closed when it does
-	release chan struct{}
-}
-
-func (h slowHost) Emit(e events.Event) {
-	if e.Type() == events.TypeMessageDelta {
-		close(h.waits)
-		<-h.release
-	}
-	h.Host.Emit(e)
-}
-
 // TestCancelWhileTheLogWaits: codex is told to stop although the log cannot take
 // what it has said; and where it then does not stop, a process that others share
 // is not ended for what nobody has read.
@@ -46,17 +31,17 @@ func TestCancelWhileTheLogWaits(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
-	h := slowHost{rec, make(chan struct{}), make(chan struct{})}
+	h := backendtest.NewSlowHost(rec)
 	ended := make(chan error, 1)
 	go func() { // ends with Run
 		_, err := a.Run(ctx, backends.Input{Parts: []events.Part{events.Text("Go.")}}, h)
 		ended <- err
 	}()
-	<-h.waits
+	<-h.Waits
 	cancel(backends.ErrCanceled)
 	st.await("turn/interrupt")
 	<-a.Done() // it was given up
-	close(h.release)
+	close(h.Release)
 	if err := <-ended; !errors.Is(err, backends.ErrCanceled) {
 		t.Error(err)
 	}

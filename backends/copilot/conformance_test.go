@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 	b := newBench(t)
 	backendtest.Run(t, backendtest.Rig{
 		Name:      "copilot",
-		Backend:   func(testing.TB) backends.Backend { return governed{b.backend()} },
+		Backend:   func(testing.TB) backends.Backend { return backendtest.Governed{Backend: b.backend()} },
 		Seat:      func(t testing.TB, c backendtest.Case) backendtest.Seat { return b.seat(t).of(c) },
 		LoggedOut: b.loggedOut, Copy: b.copy,
 		Keeps:    []string{"proc.(*thread).loop"}, // of the supervisor, which outlives the backends
@@ -70,5 +70,5 @@ func (b *bench) copy(t testing.TB, _ backends.Backend) backends.Backend {
 	if err := os.CopyFS(filepath.Join(home, "copilot", "session-state"), os.DirFS(filepath.Join(b.home, "copilot", "session-state"))); err != nil {
 		t.Fatal(err)
 	}
-	return governed{b.backendIn(home)}
+	return backendtest.Governed{Backend: b.backendIn(home)}
 }

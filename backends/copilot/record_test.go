@@ -49,7 +49,7 @@ func TestRecord(t *testing.T) {
 	b := newBench(t)
 	file := filepath.Join(t.TempDir(), "all.jsonl")
 	rig := backendtest.Rig{
-		Name: "copilot", Backend: func(testing.TB) backends.Backend { return governed{b.backend()} },
+		Name: "copilot", Backend: func(testing.TB) backends.Backend { return backendtest.Governed{Backend: b.backend()} },
 		Seat: func(t testing.TB, c backendtest.Case) backendtest.Seat {
 			s := b.seat(t).of(c)
 			s.env["TEST_NOISE"], s.env["TEST_REAL"], s.env["COPILOTTEST_ROLE"] = "none", b.copilot, "recorder"

@@ -24,16 +24,16 @@ func TestGivenUpWhileTheLogWaits(t *testing.T) {
 	a, b := f.open(t, nil), f.open(t, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
-	h := slowHost{rec, make(chan struct{}), make(chan struct{})}
+	h := backendtest.NewSlowHost(rec)
 	done := make(chan error, 1)
 	go func() { // ends with Run
 		_, err := a.Run(ctx, backends.Input{}, h)
 		done <- err
 	}()
-	<-h.waits
+	<-h.Waits
 	cancel(backends.ErrCanceled)
 	<-a.Done() // it was given up
-	close(h.release)
+	close(h.Release)
 	if err := <-done; !errors.Is(err, backends.ErrCanceled) {
 		t.Error(err)
 	}

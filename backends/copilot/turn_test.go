@@ -426,21 +426,6 @@ func TestOldLogs(t *testing.T) {
 	}
 }
 
-// slowHost waits in Emit, as for a disk, when the first piece of text comes.
-type slowHost struct {
-	backends.Host
-	waits   chan struct{} // closed when it does
-	release chan struct{}
-}
-
-func (h slowHost) Emit(e events.Event) {
-	if e.Type() == events.TypeMessageDelta {
-		close(h.waits)
-		<-h.release
-	}
-	h.Host.Emit(e)
-}
-
 // TestCancelWhileTheLogWaits: copilot is told to stop although the log cannot
 // take what it has said.
 func TestCancelWhileTheLogWaits(t *testing.T) {
@@ -453,16 +438,16 @@ func TestCancelWhileTheLogWaits(t *testing.T) {
 	c := f.open(t, func(cfg *backends.Config) { cfg.Grace = 20 * time.Second })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
-	h := slowHost{rec, make(chan struct{}), make(chan struct{})}
+	h := backendtest.NewSlowHost(rec)
 	done := make(chan error, 1)
 	go func() { // ends with Run
 		_, err := c.Run(ctx, backends.Input{}, h)
 		done <- err
 	}()
-	<-h.waits
+	<-h.Waits
 	cancel(backends.ErrCanceled)
 	f.await(t, `"method":"session.abort"`, 1)
-	close(h.release)
+	close(h.Release)
 	if err := <-done; !errors.Is(err, backends.ErrCanceled) {
 		t.Error(err)
 	}

@@ -3,7 +3,6 @@
 package claudescript
 
 import (
-	"encoding/json"
 	"slices"
 	"sync"
 	"testing"
@@ -11,7 +10,7 @@ import (
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
-	"innerd/events"
+	"innerd/test/agentscript"
 	"innerd/test/modelstub"
 )
 
@@ -136,7 +135,7 @@ func (s *Script) step(step backendtest.Step) {
 		}
 		s.say(modelstub.Flood(step.Flood.Deltas, size))
 	case step.Usage != nil:
-		s.usage = usageOf(step.Usage)
+		s.usage = agentscript.Usage(step.Usage)
 	case step.Full:
 		s.full = true
 	case step.Next:
@@ -159,14 +158,14 @@ func (s *Script) call(step backendtest.Step) bool {
 	switch {
 	case step.Tool != nil:
 		s.unasked = true
-		s.blocks = append(s.blocks, modelstub.Tool("Bash", bashInput(step.Tool.Input)))
+		s.blocks = append(s.blocks, modelstub.Tool("Bash", agentscript.Bash(step.Tool.Input)))
 	case step.Permission != nil:
-		s.blocks = append(s.blocks, modelstub.Tool("Bash", bashInput(step.Permission.Input)))
+		s.blocks = append(s.blocks, modelstub.Tool("Bash", agentscript.Bash(step.Permission.Input)))
 	case step.Call != nil:
-		s.blocks = append(s.blocks, hostCall(*step.Call))
+		s.blocks = append(s.blocks, agentscript.Call("mcp__host__"+step.Call.Tool, step.Call.Arguments))
 	case len(step.Calls) > 0:
 		for _, c := range step.Calls {
-			s.blocks = append(s.blocks, hostCall(c))
+			s.blocks = append(s.blocks, agentscript.Call("mcp__host__"+c.Tool, c.Arguments))
 		}
 	case step.Ask != nil:
 		s.blocks = append(s.blocks, modelstub.Tool("AskUserQuestion", map[string]any{"questions": []any{map[string]any{
@@ -187,7 +186,7 @@ func (s *Script) failure(step backendtest.Step) bool {
 		s.flush()
 		s.retry(step.Retry)
 	case step.Error != nil:
-		s.always(failing(step.Error))
+		s.always(agentscript.Failing(step.Error, 529))
 	case step.Cut != nil:
 		s.flush()
 		s.always(modelstub.Say(cut(modelstub.Text(step.Cut.Text))).CutWhole(modelstub.CutReset))
@@ -196,7 +195,7 @@ func (s *Script) failure(step backendtest.Step) bool {
 	case step.Empty:
 		s.always(modelstub.Empty())
 	case step.Crash != nil:
-		s.crash()
+		s.other(agentscript.Crash(s.t, s.kill))
 	default:
 		return false
 	}
@@ -218,76 +217,6 @@ func (s *Script) retry(r *backendtest.Retry) {
 	s.add(modelstub.Say(modelstub.Text(r.Text)))
 }
 
-// crash has the agent killed when all before it was said.
-func (s *Script) crash() {
-	gate := modelstub.NewGate()
-	s.other(modelstub.Control().Hold(gate))
-	go func() { // ends with the test at the latest
-		select {
-		case <-gate.Reached():
-			if err := s.kill(); err != nil {
-				s.t.Errorf("claudescript: the agent was not killed: %v", err)
-			}
-		case <-s.t.Context().Done():
-		}
-		gate.Release()
-	}()
-}
-
-func hostCall(c backendtest.Call) modelstub.Block {
-	args := c.Arguments
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
-	return modelstub.Tool("mcp__host__"+c.Tool, args)
-}
-
-func bashInput(in json.RawMessage) map[string]any {
-	var m map[string]any
-	_ = json.Unmarshal(in, &m) // what is no object has no command
-	if m == nil {
-		m = map[string]any{}
-	}
-	m["description"] = "A command"
-	return m
-}
-
-// failing is a model that fails in the way of a class.
-func failing(e *backendtest.Error) modelstub.Turn {
-	switch e.Type {
-	case events.ErrAuth:
-		return modelstub.Fail(401)
-	case events.ErrRateLimit:
-		return modelstub.RateLimited(time.Duration(e.RetryAfterS * float64(time.Second)))
-	case events.ErrQuota:
-		return modelstub.NoCredit()
-	case events.ErrInvalidRequest:
-		return modelstub.Fail(400)
-	case events.ErrContextLength:
-		return modelstub.ContextTooLong()
-	case events.ErrModelUnavailable:
-		return modelstub.Fail(404)
-	}
-	return modelstub.Fail(529)
-}
-
 // Heard is all that the model was told in a request, as text: system text,
 // messages, results.
-func Heard(r modelstub.Request) string {
-	out := []byte(r.System + "\n")
-	for _, m := range r.Messages {
-		out = hear(out, m.Parts)
-	}
-	return string(out)
-}
-
-func hear(out []byte, parts []modelstub.Part) []byte {
-	for _, p := range parts {
-		if len(p.Parts) > 0 {
-			out = hear(out, p.Parts)
-			continue
-		}
-		out = append(out, p.Text+p.Data+"\n"...)
-	}
-	return out
-}
+func Heard(r modelstub.Request) string { return agentscript.Heard(r) }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	"innerd/backends/backendtest"
-	"innerd/events"
 	"innerd/test/modelstub"
 )
 
@@ -85,18 +84,4 @@ func object(in json.RawMessage) json.RawMessage {
 		return json.RawMessage("{}")
 	}
 	return in
-}
-
-// usageOf is a usage as the provider counts it: thinking is a part of the output.
-func usageOf(u *events.Usage) *modelstub.Usage {
-	n := func(p *int64) int {
-		if p == nil {
-			return 0
-		}
-		return int(*p)
-	}
-	return &modelstub.Usage{
-		Input: n(u.InputTokens), CacheRead: n(u.CacheReadTokens), CacheWrite: n(u.CacheWriteTokens),
-		Output: n(u.OutputTokens) + n(u.ReasoningTokens), Thinking: n(u.ReasoningTokens),
-	}
 }

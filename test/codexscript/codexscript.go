@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"innerd/backends/backendtest"
-	"innerd/events"
+	"innerd/test/agentscript"
 	"innerd/test/modelstub"
 )
 
@@ -165,7 +165,7 @@ func (s *Script) step(step backendtest.Step) {
 		}
 		s.say(modelstub.Flood(step.Flood.Deltas, size))
 	case step.Usage != nil:
-		s.usage = usage(step.Usage)
+		s.usage = agentscript.Usage(step.Usage)
 	case step.Full:
 		s.usage = &modelstub.Usage{Input: 250_000, Output: 10}
 	case step.SleepMS > 0:
@@ -183,19 +183,6 @@ func (s *Script) step(step backendtest.Step) {
 	}
 }
 
-func usage(u *events.Usage) *modelstub.Usage {
-	n := func(p *int64) int {
-		if p == nil {
-			return 0
-		}
-		return int(*p)
-	}
-	return &modelstub.Usage{
-		Input: n(u.InputTokens), CacheRead: n(u.CacheReadTokens), CacheWrite: n(u.CacheWriteTokens),
-		Output: n(u.OutputTokens) + n(u.ReasoningTokens), Thinking: n(u.ReasoningTokens),
-	}
-}
-
 // call ends a model turn with calls.
 func (s *Script) call(step backendtest.Step) bool {
 	switch {
@@ -205,10 +192,10 @@ func (s *Script) call(step backendtest.Step) bool {
 	case step.Permission != nil:
 		s.say(modelstub.Tool("exec_command", shell(step.Permission.Input)))
 	case step.Call != nil:
-		s.say(hostCall(*step.Call))
+		s.say(agentscript.Call(HostName(step.Call.Tool), step.Call.Arguments))
 	case len(step.Calls) > 0:
 		for _, c := range step.Calls {
-			s.say(hostCall(c))
+			s.say(agentscript.Call(HostName(c.Tool), c.Arguments))
 		}
 	case step.Ask != nil:
 		s.say(modelstub.Tool("request_user_input", map[string]any{"questions": []any{map[string]any{
@@ -229,7 +216,7 @@ func (s *Script) work(step backendtest.Step) bool {
 		s.say(native(*step.Native))
 	case step.Change != nil:
 		s.unasked = true
-		s.say(modelstub.Custom("apply_patch", patch(*step.Change)))
+		s.say(modelstub.Custom("apply_patch", agentscript.Patch(*step.Change)))
 	case step.Background != nil && step.Background.Done:
 		s.flush() // the model is asked again
 		return true
@@ -283,30 +270,6 @@ func native(n backendtest.Native) modelstub.Block {
 	return b
 }
 
-// patch is a change in the words of apply_patch.
-func patch(c backendtest.Change) string {
-	var b strings.Builder
-	b.WriteString("*** Begin Patch\n")
-	switch c.Kind {
-	case "create":
-		b.WriteString("*** Add File: " + c.Path + "\n")
-		for line := range strings.Lines(c.Text) {
-			b.WriteString("+" + strings.TrimSuffix(line, "\n") + "\n")
-		}
-	case "edit":
-		b.WriteString("*** Update File: " + c.Path + "\n@@\n-" + c.Old + "\n+" + c.New + "\n")
-	case "delete":
-		b.WriteString("*** Delete File: " + c.Path + "\n")
-	case "move":
-		b.WriteString("*** Update File: " + c.Path + "\n*** Move to: " + c.To + "\n@@\n")
-		for line := range strings.Lines(c.Old) {
-			b.WriteString(" " + strings.TrimSuffix(line, "\n") + "\n")
-		}
-	}
-	b.WriteString("*** End Patch\n")
-	return b.String()
-}
-
 // failure is what goes wrong with a model, or with its agent.
 func (s *Script) failure(step backendtest.Step) bool {
 	switch {
@@ -316,13 +279,13 @@ func (s *Script) failure(step backendtest.Step) bool {
 		s.flush()
 		s.always(modelstub.Say(modelstub.Text(step.Cut.Text).Sleep(100 * time.Millisecond).Cut(modelstub.CutReset)))
 	case step.Error != nil:
-		s.always(Failing(step.Error))
+		s.always(agentscript.Failing(step.Error, 503))
 	case step.Stall:
 		s.always(modelstub.NoAnswer())
 	case step.Empty:
 		s.always(modelstub.Empty())
 	case step.Crash != nil:
-		s.crash()
+		s.say(agentscript.Crash(s.t, s.kill))
 	default:
 		return false
 	}
@@ -345,30 +308,6 @@ func (s *Script) retry(r *backendtest.Retry) {
 	s.say(modelstub.Text(r.Text))
 }
 
-// crash has the agent killed when all before it was said.
-func (s *Script) crash() {
-	gate := modelstub.NewGate()
-	s.say(modelstub.Control().Hold(gate))
-	go func() { // ends with the test at the latest
-		select {
-		case <-gate.Reached():
-			if err := s.kill(); err != nil {
-				s.t.Errorf("codexscript: the agent was not killed: %v", err)
-			}
-		case <-s.t.Context().Done():
-		}
-		gate.Release()
-	}()
-}
-
-func hostCall(c backendtest.Call) modelstub.Block {
-	args := c.Arguments
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
-	return modelstub.Tool(HostName(c.Tool), args)
-}
-
 // HostName is the name under which the model is offered a tool of the host.
 func HostName(tool string) string {
 	switch tool {
@@ -386,48 +325,9 @@ func shell(in json.RawMessage) map[string]any {
 	return map[string]any{"cmd": m.Command}
 }
 
-// Failing is a model that fails in the way of a class.
-func Failing(e *backendtest.Error) modelstub.Turn {
-	wait := time.Duration(e.RetryAfterS * float64(time.Second))
-	switch e.Type {
-	case events.ErrAuth:
-		return modelstub.Fail(401)
-	case events.ErrRateLimit:
-		return modelstub.RateLimited(wait)
-	case events.ErrQuota:
-		return modelstub.NoCredit()
-	case events.ErrInvalidRequest:
-		return modelstub.Fail(400)
-	case events.ErrContextLength:
-		return modelstub.ContextTooLong()
-	case events.ErrModelUnavailable:
-		return modelstub.Fail(404)
-	}
-	return modelstub.Fail(503)
-}
-
 // Heard is all that the model was told in a request, as text: system text,
 // messages, results.
-func Heard(r modelstub.Request) string {
-	out := []byte(r.System + "\n")
-	for _, m := range r.Messages {
-		if m.Role != "system" && m.Role != "developer" { // they are in System
-			out = hear(out, m.Parts)
-		}
-	}
-	return string(out)
-}
-
-func hear(out []byte, parts []modelstub.Part) []byte {
-	for _, p := range parts {
-		if len(p.Parts) > 0 {
-			out = hear(out, p.Parts)
-			continue
-		}
-		out = append(out, p.Text+p.Data+"\n"...)
-	}
-	return out
-}
+func Heard(r modelstub.Request) string { return agentscript.Heard(r) }
 
 // waits has the main agent wait for the sub-agent that it was just told of.
 func waits(r modelstub.Request) modelstub.Turn {

@@ -12,7 +12,7 @@ import (
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
-	"innerd/events"
+	"innerd/test/agentscript"
 	"innerd/test/modelstub"
 )
 
@@ -206,7 +206,7 @@ func (s *Script) step(step backendtest.Step) {
 		// fill pipes, so the same come in fewer pieces.
 		s.say(modelstub.Flood(max(step.Flood.Deltas/fewer, 1), size*fewer))
 	case step.Usage != nil:
-		s.usage = usage(step.Usage)
+		s.usage = agentscript.Usage(step.Usage)
 	case step.Full:
 		s.usage = &modelstub.Usage{Input: 126_000, Output: 10}
 	case step.SleepMS > 0:
@@ -229,32 +229,19 @@ func (s *Script) step(step backendtest.Step) {
 	}
 }
 
-func usage(u *events.Usage) *modelstub.Usage {
-	n := func(p *int64) int {
-		if p == nil {
-			return 0
-		}
-		return int(*p)
-	}
-	return &modelstub.Usage{
-		Input: n(u.InputTokens), CacheRead: n(u.CacheReadTokens), CacheWrite: n(u.CacheWriteTokens),
-		Output: n(u.OutputTokens) + n(u.ReasoningTokens), Thinking: n(u.ReasoningTokens),
-	}
-}
-
 // call ends a model turn with calls.
 func (s *Script) call(step backendtest.Step) bool {
 	switch {
 	case step.Tool != nil:
 		s.unasked = true
-		s.other(modelstub.Tool("bash", bash(step.Tool.Input)))
+		s.other(modelstub.Tool("bash", agentscript.Bash(step.Tool.Input)))
 	case step.Permission != nil:
-		s.other(modelstub.Tool("bash", bash(step.Permission.Input)))
+		s.other(modelstub.Tool("bash", agentscript.Bash(step.Permission.Input)))
 	case step.Call != nil:
-		s.other(hostCall(*step.Call))
+		s.other(agentscript.Call(step.Call.Tool, step.Call.Arguments))
 	case len(step.Calls) > 0:
 		for _, c := range step.Calls {
-			s.other(hostCall(c))
+			s.other(agentscript.Call(c.Tool, c.Arguments))
 		}
 	case step.Ask != nil:
 		s.other(modelstub.Tool("ask_user", map[string]any{"question": step.Ask.Message, "choices": []string{"red", "blue"}}))
@@ -272,7 +259,7 @@ func (s *Script) work(step backendtest.Step) bool {
 		s.other(native(*step.Native))
 	case step.Change != nil:
 		s.unasked = true
-		s.other(modelstub.Custom("apply_patch", patch(*step.Change)))
+		s.other(modelstub.Custom("apply_patch", agentscript.Patch(*step.Change)))
 	case step.Background != nil && step.Background.Done:
 		s.flush() // the agent asks the same model again, by itself
 		return true
@@ -319,30 +306,6 @@ func native(n backendtest.Native) modelstub.Block {
 	return modelstub.Tool(n.Tool, args)
 }
 
-// patch is a change in the words of apply_patch.
-func patch(c backendtest.Change) string {
-	var b strings.Builder
-	b.WriteString("*** Begin Patch\n")
-	switch c.Kind {
-	case "create":
-		b.WriteString("*** Add File: " + c.Path + "\n")
-		for line := range strings.Lines(c.Text) {
-			b.WriteString("+" + strings.TrimSuffix(line, "\n") + "\n")
-		}
-	case "edit":
-		b.WriteString("*** Update File: " + c.Path + "\n@@\n-" + c.Old + "\n+" + c.New + "\n")
-	case "delete":
-		b.WriteString("*** Delete File: " + c.Path + "\n")
-	case "move":
-		b.WriteString("*** Update File: " + c.Path + "\n*** Move to: " + c.To + "\n@@\n")
-		for line := range strings.Lines(c.Old) {
-			b.WriteString(" " + strings.TrimSuffix(line, "\n") + "\n")
-		}
-	}
-	b.WriteString("*** End Patch\n")
-	return b.String()
-}
-
 // failure is what goes wrong with a model, or with its agent.
 func (s *Script) failure(step backendtest.Step) bool {
 	switch {
@@ -352,13 +315,13 @@ func (s *Script) failure(step backendtest.Step) bool {
 		s.flush()
 		s.always(modelstub.Say(modelstub.Text(step.Cut.Text).Sleep(100 * time.Millisecond).Cut(modelstub.CutReset)))
 	case step.Error != nil:
-		s.always(Failing(step.Error))
+		s.always(agentscript.Failing(step.Error, 503))
 	case step.Stall:
 		s.always(modelstub.NoAnswer())
 	case step.Empty:
 		s.always(modelstub.Empty())
 	case step.Crash != nil:
-		s.crash()
+		s.other(agentscript.Crash(s.t, s.kill))
 	default:
 		return false
 	}
@@ -381,81 +344,9 @@ func (s *Script) retry(r *backendtest.Retry) {
 	s.say(modelstub.Text(r.Text))
 }
 
-// crash has the agent killed when all before it was said.
-func (s *Script) crash() {
-	gate := modelstub.NewGate()
-	s.other(modelstub.Control().Hold(gate))
-	go func() { // ends with the test at the latest
-		select {
-		case <-gate.Reached():
-			if err := s.kill(); err != nil {
-				s.t.Errorf("copilotscript: the agent was not killed: %v", err)
-			}
-		case <-s.t.Context().Done():
-		}
-		gate.Release()
-	}()
-}
-
-func hostCall(c backendtest.Call) modelstub.Block {
-	args := c.Arguments
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
-	return modelstub.Tool(c.Tool, args)
-}
-
-func bash(in json.RawMessage) map[string]any {
-	var m map[string]any
-	_ = json.Unmarshal(in, &m) // what is no object has no command
-	if m == nil {
-		m = map[string]any{}
-	}
-	m["description"] = "A command"
-	return m
-}
-
-// Failing is a model that fails in the way of a class.
-func Failing(e *backendtest.Error) modelstub.Turn {
-	switch e.Type {
-	case events.ErrAuth:
-		return modelstub.Fail(401)
-	case events.ErrRateLimit:
-		return modelstub.RateLimited(time.Duration(e.RetryAfterS * float64(time.Second)))
-	case events.ErrQuota:
-		return modelstub.NoCredit()
-	case events.ErrInvalidRequest:
-		return modelstub.Fail(400)
-	case events.ErrContextLength:
-		return modelstub.ContextTooLong()
-	case events.ErrModelUnavailable:
-		return modelstub.Fail(404)
-	}
-	return modelstub.Fail(503)
-}
-
 // Heard is all that the model was told in a request, as text: system text,
 // messages, results.
-func Heard(r modelstub.Request) string {
-	out := []byte(r.System + "\n")
-	for _, m := range r.Messages {
-		if m.Role != "system" && m.Role != "developer" { // they are in System
-			out = hear(out, m.Parts)
-		}
-	}
-	return string(out)
-}
-
-func hear(out []byte, parts []modelstub.Part) []byte {
-	for _, p := range parts {
-		if len(p.Parts) > 0 {
-			out = hear(out, p.Parts)
-			continue
-		}
-		out = append(out, p.Text+p.Data+"\n"...)
-	}
-	return out
-}
+func Heard(r modelstub.Request) string { return agentscript.Heard(r) }
 
 // Seen is what a request says beside its messages.
 func Seen(r modelstub.Request) backendtest.Seen {
