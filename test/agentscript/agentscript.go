@@ -5,6 +5,7 @@ package agentscript
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,11 +110,12 @@ func Patch(c backendtest.Change) string {
 }
 
 // Heard is all that the model was told in a request, as text: system text,
-// messages, results.
-func Heard(r modelstub.Request) string {
+// messages, results. Messages of the roles in system are a part of the system
+// text already.
+func Heard(r modelstub.Request, system ...string) string {
 	out := []byte(r.System + "\n")
 	for _, m := range r.Messages {
-		if m.Role != "system" && m.Role != "developer" { // they are in System
+		if !slices.Contains(system, m.Role) {
 			out = hear(out, m.Parts)
 		}
 	}

@@ -327,7 +327,7 @@ func shell(in json.RawMessage) map[string]any {
 
 // Heard is all that the model was told in a request, as text: system text,
 // messages, results.
-func Heard(r modelstub.Request) string { return agentscript.Heard(r) }
+func Heard(r modelstub.Request) string { return agentscript.Heard(r, "system", "developer") }
 
 // waits has the main agent wait for the sub-agent that it was just told of.
 func waits(r modelstub.Request) modelstub.Turn {

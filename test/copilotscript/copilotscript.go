@@ -346,7 +346,7 @@ func (s *Script) retry(r *backendtest.Retry) {
 
 // Heard is all that the model was told in a request, as text: system text,
 // messages, results.
-func Heard(r modelstub.Request) string { return agentscript.Heard(r) }
+func Heard(r modelstub.Request) string { return agentscript.Heard(r, "system", "developer") }
 
 // Seen is what a request says beside its messages.
 func Seen(r modelstub.Request) backendtest.Seen {
