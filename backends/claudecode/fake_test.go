@@ -219,7 +219,7 @@ func openFakeAt(t *testing.T, path string, bare bool, session string, acts ...ac
 	}
 	var err error
 	f.Conversation, err = b.Open(t.Context(), backends.Config{
-		ID: "01TESTTESTTESTTESTTESTTEST", Dir: t.TempDir(), Grace: 300 * time.Millisecond, Session: backends.Session{ID: session},
+		ID: "01TESTTESTTESTTESTTESTTEST", Dir: t.TempDir(), Grace: 300 * time.Millisecond, Session: backends.Session{ID: session}, AddDirs: []string{"/an/added/folder"},
 		Env: map[string]string{"CLAUDECODE_TEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "CLAUDE_CONFIG_DIR": "/not/this"},
 		Save: func(s backends.Session) error {
 			if f.save != nil {

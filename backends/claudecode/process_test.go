@@ -93,6 +93,7 @@ func TestLaunch(t *testing.T) {
 		{"--max-turns", "7"},
 		{"--session-id", f.saved[0].ID},
 		{"--include-partial-messages"},
+		{"--add-dir=/an/added/folder"},
 	} {
 		if i := slices.Index(l.Args, want[0]); i < 0 || !slices.Equal(l.Args[i:i+len(want)], want) {
 			t.Errorf("%q is not among %q", want, l.Args)

@@ -209,6 +209,8 @@ type stage struct {
 	dir    string
 	strays atomic.Int64
 
+	addDirs []string
+
 	children *backends.Children
 }
 
@@ -224,7 +226,7 @@ func (st *stage) getenv(vars map[string]string) {
 
 func (st *stage) config(c *backends.Credential) backends.Config {
 	return backends.Config{
-		ID: idA, Dir: st.dir, Grace: 300 * time.Millisecond, Credential: c,
+		ID: idA, Dir: st.dir, AddDirs: st.addDirs, Grace: 300 * time.Millisecond, Credential: c,
 		Env: map[string]string{"CODEX_TEST_ROLE": "fake", "FAKE_SCRIPT": st.script, "CODEX_HOME": "/not/this"},
 	}
 }

@@ -73,6 +73,7 @@ const (
 func TestLaunch(t *testing.T) {
 	t.Setenv("A_SECRET_OF_THE_SERVER", "x")
 	st := newStage(t, script{"turn/start": {{accepted, started, said("hello"), finished}}})
+	st.addDirs = []string{"/an/added/folder"}
 	evs, out, err := run(t, st.open(idA, ""), backendtest.Turn{}, backends.Settings{System: "Be kind.", Tools: []backends.Tool{tool("alpha")}})
 	if err != nil || out.Reason != backends.ReasonEndTurn || !out.Stored {
 		t.Fatal(out, err)
@@ -96,6 +97,7 @@ func TestLaunch(t *testing.T) {
 	for _, want := range []string{
 		`"approvalPolicy":"untrusted"`, `"sandbox":"danger-full-access"`, `"trust_level":"untrusted"`, `"Be kind.`[1:],
 		`"experimental_bearer_token":"sk-secret-of-the-test"`, `"name":"alpha"`, "INNERD_MARK", idA, `"experimentalApi":true`,
+		`"runtimeWorkspaceRoots":["` + st.dir + `","/an/added/folder"]`, `"/an/added":{"trust_level":"untrusted"}`,
 	} {
 		if !strings.Contains(heard, want) {
 			t.Errorf("it was not told %s", want)

@@ -30,7 +30,7 @@ func isDone(c backends.Conversation) bool {
 // request's environment does not change how copilot is driven.
 func TestLaunch(t *testing.T) {
 	f := newFake(t, acts(send("i1"), []act{say("hi")}, stop)...)
-	c := f.open(t, nil)
+	c := f.open(t, func(cfg *backends.Config) { cfg.AddDirs = []string{"/an/added/folder"} })
 	rec, out, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{Model: "m1", Effort: "high", System: "be brief"})
 	if err != nil || out.Reason != backends.ReasonEndTurn || !out.Stored || !slices.Equal(messages(rec), []string{"hi"}) {
 		t.Fatalf("%+v, %v, %q", out, err, messages(rec))
@@ -56,7 +56,7 @@ func TestLaunch(t *testing.T) {
 	for _, want := range []string{
 		`"apiKey":"sk-secret-of-the-test"`, `"model":"m1"`, `"reasoningEffort":"high"`, `be brief`, `"hooks":true`, `"requestPermission":true`,
 		`"enableConfigDiscovery":false`, `"skipCustomInstructions":true`, `"enableFileHooks":false`, `"enableSessionTelemetry":false`,
-		`"vision":true`, `"builtin:semantic_code_search"`, `"availableTools":null`,
+		`"vision":true`, `"builtin:semantic_code_search"`, `"availableTools":null`, `"additionalDirectories":["/an/added/folder"]`,
 	} {
 		if !strings.Contains(create, want) {
 			t.Errorf("no %s in %s", want, create)
