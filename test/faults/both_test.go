@@ -24,7 +24,6 @@ type cast struct {
 // both has a fault happen to runs of simulate and to those of the real Claude Code.
 func both(t *testing.T, do func(*testing.T, *cast)) {
 	t.Helper()
-	t.Parallel() // most of it is waiting
 	for _, c := range []*cast{{name: "simulate"}, {name: "Claude Code", v: &claudeCLI}} {
 		t.Run(c.name, func(t *testing.T) {
 			c.stub = modelstub.New()

@@ -115,6 +115,7 @@ func withClock(t *testing.T) string {
 // by id, deadlines go on, and nothing is lost, also over a restart in another
 // year.
 func TestClockThatJumps(t *testing.T) {
+	t.Parallel()
 	binary := withClock(t)
 	both(t, func(t *testing.T, c *cast) { jumpClock(t, c, binary) })
 }

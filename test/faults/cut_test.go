@@ -81,7 +81,10 @@ func cuts() (all []proxy.Fault) {
 }
 
 // A run is followed over connections that break at every kind of place.
-func TestConnectionIsCutAtEveryPlace(t *testing.T) { both(t, cutEverywhere) }
+func TestConnectionIsCutAtEveryPlace(t *testing.T) {
+	t.Parallel()
+	both(t, cutEverywhere)
+}
 
 func cutEverywhere(t *testing.T, c *cast) {
 	r := c.rig(t).start()

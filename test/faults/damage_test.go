@@ -116,6 +116,7 @@ const indexed = 60 << 10
 // found too, but in its last 64 KiB; the run ends, and the rest of it is
 // served as it was.
 func TestFlippedBitInAnOpenRun(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, c *cast) {
 		began := time.Now()
 		r := c.rig(t).start()
@@ -159,6 +160,7 @@ func (r *rig) asLeft(t testing.TB, task string, lines [][]byte) ledger.Result {
 // A log that was cut in the middle of a line is served up to there. Of a run
 // that had ended the rest is said to be damaged; one that had not is ended.
 func TestJournalCutInALine(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, c *cast) {
 		began := time.Now()
 		r := c.rig(t).start()

@@ -29,6 +29,7 @@ func goBuild(t testing.TB, args ...string) {
 // Two hundred followers come and go at random, some of them in the middle of a
 // frame, some without a word, some reading slowly. Each has everything in the end.
 func TestFollowersThatComeAndGo(t *testing.T) {
+	t.Parallel()
 	// The race detector says what it finds on stderr, where the rig looks.
 	binary := filepath.Join(t.TempDir(), "innerd-race")
 	goBuild(t, "-race", "-o", binary)

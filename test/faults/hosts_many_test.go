@@ -33,6 +33,7 @@ const (
 // bounded, nothing is left, and the conversations go on. Of Claude Code there
 // are as many as a machine has room for, a process for each four.
 func TestThousandRunsAreCanceledAtOnce(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, c *cast) {
 		began := time.Now()
 		runs := c.many(1000, pick(20, 60))

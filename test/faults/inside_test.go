@@ -21,12 +21,14 @@ const rowMark = "row of the table: "
 
 // inside has a test run in a mount namespace of its own, so that it can make
 // small file systems and read-only ones without the machine seeing any. It
-// reports whether it is in there; otherwise the test has been run, and is over.
+// reports whether it is in there; otherwise the test has been run, beside
+// others, and is over.
 func inside(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideEnv) != "" {
 		return true
 	}
+	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "10m")
 	cmd.Env = append(os.Environ(), insideEnv+"="+innerd, "INNERD_REPORT=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Unshareflags: syscall.CLONE_NEWNS}

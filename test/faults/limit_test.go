@@ -54,7 +54,10 @@ func mayOpen(t testing.TB, pid int, n uint64) (before uint64) {
 // A server that can open nothing more goes on with the runs that it has, and
 // their readers; who comes new waits, or is told; and all is well when
 // openFiles are free again.
-func TestOutOfDescriptors(t *testing.T) { both(t, outOfDescriptors) }
+func TestOutOfDescriptors(t *testing.T) {
+	t.Parallel()
+	both(t, outOfDescriptors)
+}
 
 func outOfDescriptors(t *testing.T, c *cast) {
 	began := time.Now()
@@ -67,7 +70,7 @@ func outOfDescriptors(t *testing.T, c *cast) {
 	task := p.TaskID()
 	l := ledger.New()
 	var readers []*reading
-	for i := range 4 {
+	for i := range pick(2, 4) {
 		readers = append(readers, r.attached(l, fmt.Sprintf("attached %d", i), task, 0))
 	}
 	here := r.dial(t)
@@ -199,7 +202,10 @@ func answerOf(req *http.Request) string {
 
 // The second server on a state directory ends at once and names the first,
 // which does not notice.
-func TestTwoServersOnOneStateDirectory(t *testing.T) { both(t, twoServers) }
+func TestTwoServersOnOneStateDirectory(t *testing.T) {
+	t.Parallel()
+	both(t, twoServers)
+}
 
 func twoServers(t *testing.T, c *cast) {
 	began := time.Now()

@@ -33,6 +33,7 @@ func slow(host io.Writer, srv io.Reader) (happened, reset bool) {
 
 // A network that delays and divides what it passes on is nobody's trouble.
 func TestNetworkThatDelaysAndHalves(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, c *cast) {
 		began := time.Now()
 		r := c.rig(t).start()
@@ -76,11 +77,14 @@ func twice(nth int, from, to func(said []byte, start, end int) int) proxy.Fault 
 // drops what it has had, so that its reader never sees any of it. What no client can see
 // without TLS, and TLS makes impossible: a change inside of a text that leaves
 // the frame a whole one.
-func TestBytesThatComeTwice(t *testing.T) { both(t, bytesTwice) }
+func TestBytesThatComeTwice(t *testing.T) {
+	t.Parallel()
+	both(t, bytesTwice)
+}
 
 func bytesTwice(t *testing.T, c *cast) {
 	r := c.rig(t).start()
-	task := c.actor(t, r).does(t, nil, think("some thought"), flood(800, 30), say("over")).Completed().TaskID()
+	task := c.actor(t, r).does(t, nil, think("some thought"), flood(c.many(800, 300), 30), say("over")).Completed().TaskID()
 	start, end := inFrame["before the id"], inFrame["after the blank line"]
 	before := func(n int) func([]byte, int, int) int { return func(_ []byte, start, _ int) int { return start - n } }
 	dataAt := func(n int) func([]byte, int, int) int {
@@ -102,7 +106,7 @@ func bytesTwice(t *testing.T, c *cast) {
 		"the end of the one before": {before(20), inFrame["in id:"]},
 		"a chunk's head":            {before(5), inFrame["in id:"]},
 	} {
-		for nth := range 4 {
+		for nth := range c.many(4, pick(2, 4)) {
 			n := newNetwork(t, r, twice(nth+1, part[0], part[1]))
 			if _, err := listen(l.Reader(name).Whole(), r.impatient(n.URL()).Follow(t.Context(), task, 0)); err != nil {
 				t.Errorf("%s comes twice: %v", name, err)
