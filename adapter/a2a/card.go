@@ -28,9 +28,7 @@ func (s *Server) RootCard() http.Handler {
 }
 
 func (s *Server) serveCard(w http.ResponseWriter, r *http.Request, tenant string) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		writeJSON(w, http.StatusMethodNotAllowed, "application/json", errPath.REST())
+	if !onlyRead(w, r) {
 		return
 	}
 	card, err := s.card(r.Context(), s.base(r), tenant)
@@ -47,6 +45,16 @@ func (s *Server) serveCard(w http.ResponseWriter, r *http.Request, tenant string
 		raw = bothGenerations(card, s.legacyURL(s.base(r), ""))
 	}
 	s.writeCard(w, r, raw)
+}
+
+// onlyRead refuses a method that a card does not know.
+func onlyRead(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return true
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	writeJSON(w, http.StatusMethodNotAllowed, "application/json", errPath.REST())
+	return false
 }
 
 // writeCard answers with a card, or says that the caller has it.

@@ -73,6 +73,9 @@ func (s *Server) serveLegacyREST(w http.ResponseWriter, r *http.Request, c Call,
 }
 
 func (s *Server) serveLegacyCard(w http.ResponseWriter, r *http.Request, tenant string) {
+	if !onlyRead(w, r) {
+		return
+	}
 	card, err := s.card(r.Context(), s.base(r), tenant)
 	if err != nil {
 		s.failREST(w, r, err)

@@ -94,7 +94,9 @@ func Build(root string) ([]byte, error) {
 	}
 	responses := a2aResponses()
 	maps.Copy(responses, s.shared)
-	responses["A2A03Error"] = map[string]any{"description": "an error, as A2A 0.3 has it", "content": jsonOf(map[string]any{"type": "object"}, nil)}
+	either := jsonOf(map[string]any{"type": "object"}, nil)
+	either["application/problem+json"] = either["application/json"] // HTTP+JSON of 0.3 says it so
+	responses["A2A03Error"] = map[string]any{"description": "an error, as A2A 0.3 has it", "content": either}
 	for _, f := range Anywhere() {
 		responses[fmt.Sprintf("Anywhere%d", f.Status)] = s.faulty([]Fault{f})
 	}

@@ -163,8 +163,8 @@ func (r *rules) find(method, path string) (op operation, found bool) {
 		if !p.pattern.MatchString(path) {
 			continue
 		}
-		if op, found = p.operations[strings.ToLower(method)]; found {
-			return op, true
+		if op, found = p.operations[strings.ToLower(method)]; found && method == strings.ToUpper(method) {
+			return op, true // pOST is another method than POST
 		}
 		known = true
 	}

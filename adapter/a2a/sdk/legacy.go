@@ -25,9 +25,18 @@ func Legacy(s *a2a.Server, owner func(context.Context) string, heartbeat, write 
 		}),
 	}
 	return a2a.Legacy{
-		RPC:  timed(a2av0.NewJSONRPCHandler(h, opts...), write),
+		RPC:  timed(typed(a2av0.NewJSONRPCHandler(h, opts...)), write),
 		REST: timed(a2av0.NewRESTHandler(h, opts...), write),
 	}
+}
+
+// typed says what answers of JSON-RPC are: the SDK's handler says it of streams
+// alone, and a guess from the first bytes would be plain text.
+func typed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		next.ServeHTTP(w, r)
+	})
 }
 
 // timed sets a deadline for each write, which the SDK's handlers do not.

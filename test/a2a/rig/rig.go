@@ -16,6 +16,7 @@ import (
 	"innerd/adapter/a2a"
 	"innerd/adapter/a2a/push"
 	"innerd/adapter/netguard"
+	"innerd/adapter/registry"
 	"innerd/backends"
 	"innerd/backends/simulate"
 	"innerd/events/journal"
@@ -42,6 +43,8 @@ type Options struct {
 	Heartbeat time.Duration
 	Write     time.Duration
 	Default   string // backend; the conformance agent
+	Limits    runs.Limits
+	BodyLimit int64 // 64 MiB
 }
 
 // Server is one that runs.
@@ -50,6 +53,7 @@ type Server struct {
 	GRPC  string // host:port
 	Runs  *runs.Manager
 	A2A   *a2a.Server
+	HTTP  http.Handler // what is behind URL
 	store *journal.Store
 	http  *http.Server
 	grpc  io.Closer
@@ -102,7 +106,7 @@ func (s *Server) open(o Options) error {
 	bridge := toolbridge.New(&toolbridge.Options{Logger: o.Logger})
 	var err error
 	if s.Runs, err = runs.New(runs.Options{
-		Store: s.store, Bridge: bridge, Default: o.Default, Dir: o.Work, OpenServer: len(o.Keys) == 0, Logger: o.Logger,
+		Store: s.store, Bridge: bridge, Default: o.Default, Dir: o.Work, OpenServer: len(o.Keys) == 0, Logger: o.Logger, Limits: o.Limits,
 		Backends: []backends.Backend{&tckagent.Backend{Delay: o.Delay}, simulate.New(&simulate.Options{})},
 	}); err != nil {
 		return err
@@ -117,7 +121,7 @@ func (s *Server) open(o Options) error {
 	s.URL = "http://" + l.Addr().String()
 	opt := a2a.Options{
 		Owner: adapter.Owner, Spec: adapter.SpecOf, BaseURL: adapter.BaseURL, Open: len(o.Keys) == 0, Version: "test", Local: s.URL,
-		BothRoot: o.BothRoot, Signer: o.Signer, Profile: true, Heartbeat: o.Heartbeat, Write: o.Write, Logger: o.Logger, Intercept: tckagent.Intercept,
+		BothRoot: o.BothRoot, Signer: o.Signer, Profile: true, Heartbeat: o.Heartbeat, Write: o.Write, BodyLimit: o.BodyLimit, Logger: o.Logger, Intercept: tckagent.Intercept,
 	}
 	if !o.NoPush {
 		opt.Push = &push.Options{Guard: netguard.New(o.PushAllow, "--push-allow"), Logger: o.Logger, Backoff: o.Backoff}
@@ -129,14 +133,20 @@ func (s *Server) open(o Options) error {
 	if s.A2A, err = a2a.New(opt); err != nil {
 		return err
 	}
-	api, err := adapter.New(adapter.Options{Keys: o.Keys, Open: len(o.Keys) == 0, Version: "test", Logger: o.Logger, Mounts: Mounts(s.A2A)})
+	agents := registry.New(registry.Options{Guard: netguard.New(nil, "--discover-allow"), Logger: o.Logger})
+	agents.Use(s.store)
+	api, err := adapter.New(adapter.Options{
+		Keys: o.Keys, Open: len(o.Keys) == 0, Version: "test", Logger: o.Logger, BodyLimit: o.BodyLimit, Heartbeat: o.Heartbeat,
+		Mounts: append(Mounts(s.A2A), agentMounts(agents)...),
+	})
 	if err != nil {
 		return err
 	}
 	s.serveSDK(api, grpcListener, o)
 	api.Use(adapter.FromManager(s.Runs))
 	s.A2A.Use(s.Runs, s.store)
-	s.http = &http.Server{Handler: api.Handler(), ConnContext: adapter.ConnContext, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
+	s.HTTP = api.Handler()
+	s.http = &http.Server{Handler: s.HTTP, ConnContext: adapter.ConnContext, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
 	go s.http.Serve(l) //nolint:errcheck // ends with Stop
 	return nil
 }
@@ -148,6 +158,14 @@ func Mounts(s *a2a.Server) []adapter.Mount {
 		{Prefix: a2a.LegacyPrefix, Handler: s.LegacyHandler(), Open: a2a.OpenPath, Refuse: a2a.Refuse},
 		{Prefix: a2a.CardPath, Handler: s.RootCard(), Open: a2a.OpenPath, Refuse: a2a.Refuse},
 	}
+}
+
+// agentMounts are those of the list of other agents.
+func agentMounts(r *registry.Registry) (out []adapter.Mount) {
+	for _, path := range []string{"/agents", "/agents:register", "/agents:discover", "/agents:route"} {
+		out = append(out, adapter.Mount{Prefix: path, Handler: r.Handler(adapter.Owner)})
+	}
+	return out
 }
 
 // Readers is how many streams and webhooks read logs now.
