@@ -157,6 +157,7 @@ func (p *player) close() {
 			p.t.Errorf("%s: later: %s", turn.name, late)
 		}
 	}
+	p.played = nil
 }
 
 // goroutines are the stacks of all goroutines, by their first line's number.

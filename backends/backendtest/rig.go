@@ -40,6 +40,10 @@ type Rig struct {
 	Parallel int
 	// Share says that cases which need no backend of their own share one.
 	Share bool
+	// Reuse, with Share, says that cases which leave their conversation as it
+	// was are played in one, one after another, where the agent's start takes
+	// long.
+	Reuse bool
 	// Models are two models of its vendor, Efforts two words for how much to
 	// think, less first.
 	Models, Efforts [2]string

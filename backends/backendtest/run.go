@@ -44,6 +44,7 @@ type suite struct {
 	table  *Table           // nil: none is kept
 	common backends.Backend // of the cases that need none of their own; nil: each has its own
 	places chan struct{}    // holds one value for each case that is played; nil: one after another
+	reuse  *reuse           // nil: each case has a conversation of its own
 }
 
 func newSuite(t *testing.T, rig Rig, cases []Case) *suite {
@@ -72,6 +73,9 @@ func newSuite(t *testing.T, rig Rig, cases []Case) *suite {
 	if rig.Share {
 		s.common = b
 	}
+	if rig.Share && rig.Reuse {
+		s.reuse = &reuse{t: t}
+	}
 	t.Cleanup(func() {
 		if err := b.Close(context.Background()); err != nil {
 			t.Errorf("Backend.Close: %v", err)
@@ -91,6 +95,12 @@ func (s *suite) play(t *testing.T, c Case) {
 	}
 	if why != "" {
 		t.Skipf("impossible for %s: %s", s.rig.Name, why)
+	}
+	if s.reuse != nil && c.plain() {
+		p := s.reuse.take(t, &shared{rig: s.rig, t: t, backend: s.common, common: true}, c)
+		defer s.reuse.keep(p)
+		p.play(c.Turns)
+		return
 	}
 	before := goroutines()
 	runCase(t, s.rig, c, s.common)

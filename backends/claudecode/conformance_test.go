@@ -40,7 +40,7 @@ func TestConformance(t *testing.T) {
 			// that the copy knows of.
 			return made(to, loggedIn)
 		},
-		Parallel: 4, Share: true, Keeps: []string{"proc.(*thread).loop"},
+		Parallel: 4, Share: true, Reuse: true, Keeps: []string{"proc.(*thread).loop"},
 		Models:  [2]string{"claude-opus-4-5", "claude-opus-4-6"},
 		Efforts: [2]string{"low", "high"},
 		Natives: natives(),

@@ -75,6 +75,7 @@ func (c *conversation) await(ctx context.Context, p *process, t *turn) {
 	if c.awaitWork(ctx, p, t) {
 		return
 	}
+	t.shut() // what is put in behind the interrupt would be a turn of nobody's
 	_, _ = p.ask(interruptRequest{Subtype: "interrupt", CancelQueued: true}, nil)
 	t.stopWaiting(p)
 	t.end() // after the interrupt is queued: claude hears that first

@@ -95,6 +95,13 @@ func (t *turn) add(p *process, uuid string, parts []events.Part, content []inBlo
 	return in, nil
 }
 
+// shut lets nothing more in.
+func (t *turn) shut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopping = true
+}
+
 func textOfParts(parts []events.Part) string {
 	var texts []string
 	for _, p := range parts {
