@@ -20,7 +20,7 @@ func (s *Server) routes() *gin.Engine {
 	g.ForwardedByClientIP = false
 	g.Use(s.counted, s.recovered)
 	g.NoRoute(s.serve(func(*gin.Context) error { return errNoRoute }))
-	g.NoMethod(s.serve(func(*gin.Context) error { return errNoMethod }))
+	g.NoMethod(s.serve(noMethod))
 
 	for path, h := range map[string]handler{
 		"/health":                      s.getHealth,
@@ -92,6 +92,17 @@ func (s *Server) postConversation(c *gin.Context) error {
 		return do(s, c, id)
 	}
 	return errNoRoute
+}
+
+// noMethod is a method that a path does not know. One with a verb in it is a
+// path only if the verb is one.
+func noMethod(c *gin.Context) error {
+	if rest, ok := strings.CutPrefix(c.Request.URL.Path, "/conversations/"); ok {
+		if _, verb := splitVerb(rest); conversationVerbs[verb] == nil {
+			return errNoRoute
+		}
+	}
+	return errNoMethod
 }
 
 // splitVerb cuts at the last colon.

@@ -204,6 +204,13 @@ func TestKeys(t *testing.T) {
 	if res := s.do(t, "GET", "/tasks", ""); res.Header.Get("WWW-Authenticate") != "Bearer" {
 		t.Error("no WWW-Authenticate")
 	}
+	two := s.request(t, "GET", "/tasks", "")
+	two.Header["Authorization"] = []string{"Bearer s-a", "Bearer plain-secret"}
+	if res, err := s.Client().Do(two); err != nil || res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("two keys: %v %v", res, err)
+	} else {
+		_ = res.Body.Close()
+	}
 	if k := adapter.NewKey("", "secret"); len(k.Owner) != 2+12 || strings.Contains(fmt.Sprint(k), "secret") {
 		t.Errorf("%v %s", k, k.Owner)
 	}

@@ -208,6 +208,7 @@ func FuzzHTTP(f *testing.F) {
 		f.Add("DELETE", path, "", "")
 	}
 	f.Add("pOST", "/message:stream", "", "{}")
+	f.Add("PUT", "/conversations/x", "", "")
 	z := newFuzzed(f)
 	f.Fuzz(func(t *testing.T, method, target, header, body string) {
 		z.call(t, method, target, headerOf(header), body)

@@ -45,14 +45,23 @@ func TestSmuggling(t *testing.T) {
 		"a smuggled trailer":               head + "Transfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n2\r\n{}\r\n0\r\nContent-Length: 5\r\n\r\n" + smuggled,
 		"another version":                  "GET /health HTTP/3.7\r\nHost: localhost\r\n\r\n" + smuggled,
 		"a request of version 0.9":         "GET /health\r\n\r\n" + smuggled,
+		"another host in the target":       "GET http://evil.example/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + s.Key() + "\r\nConnection: close\r\n\r\n" + smuggled,
+		"two keys":                         "GET /tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + s.Key() + "\r\nAuthorization: Bearer " + otherKey + "\r\nConnection: close\r\n\r\n" + smuggled,
+		"a carriage return in a header":    head + "X: a\rContent-Length: 9\r\nContent-Length: 2\r\n\r\n{}" + smuggled,
+		"a tab before an encoding":         head + "Transfer-Encoding: \x0bchunked\r\nContent-Length: 2\r\n\r\n{}" + smuggled,
+		"chunked twice":                    head + "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"a hexadecimal chunk":              head + "Transfer-Encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n" + smuggled,
+		"a line feed after a chunk":        head + "Transfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n" + smuggled,
+		"a chunk of version 1.0":           strings.Replace(head, "HTTP/1.1", "HTTP/1.0", 1) + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"an upgrade to HTTP/2":             "GET /tasks HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n" + smuggled,
 		"a preface of HTTP/2":              "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + smuggled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := raw(t, s, text)
-			if n := strings.Count(got, "HTTP/1.1 "); n > 1 || strings.Contains(got, `"openapi"`) {
+			if n := strings.Count(got, "HTTP/1."); n > 1 || strings.Contains(got, `"openapi"`) {
 				t.Errorf("%d answers:\n%.600s", n, got)
 			}
-			if got != "" && !strings.HasPrefix(got, "HTTP/1.1 4") && !strings.HasPrefix(got, "HTTP/1.1 5") {
+			if got != "" && !strings.HasPrefix(got, "HTTP/1.1 4") && !strings.HasPrefix(got, "HTTP/1.1 5") && !strings.HasPrefix(got, "HTTP/1.0 4") {
 				t.Errorf("%.200s", got)
 			}
 		})

@@ -78,7 +78,7 @@ type guard struct {
 
 func (g guard) admit(ctx context.Context) (context.Context, error) {
 	auth := ""
-	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) > 0 {
+	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) == 1 { // of two, others might take the other
 		auth = v[0]
 	}
 	owner, ok := g.owner(auth)
