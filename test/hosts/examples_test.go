@@ -11,6 +11,7 @@ import (
 
 	"innerd/test/agents"
 	"innerd/test/modelstub"
+	"innerd/test/proxy"
 )
 
 // wants fails the test unless a program said all of it, in this order.
@@ -143,13 +144,14 @@ func TestOtherLanguages(t *testing.T) {
 				t.Errorf("%s", errOut)
 			}
 			// In the answer's head, in the first events, in the middle, near the end.
-			c := newCutter(t, compared(t, s.URL()), 0, 10, 300, 500, 700, 900, 1500, 400, 401, 402)
-			out, errOut, code := ran(t, example(t, c.url(), s.Key(), name, "go"))
+			to := compared(t, s.URL())
+			c := proxy.New(t, func() string { return to }, proxy.Cuts(0, 10, 300, 500, 700, 900, 1500, 400, 401, 402)...)
+			out, errOut, code := ran(t, example(t, c.URL(), s.Key(), name, "go"))
 			if code != 0 || out != whole {
 				t.Errorf("exit code %d\n got %q\nwant %q\n%s", code, out, whole, errOut)
 			}
 			wants(t, errOut, "[resumed after event 0: ", "[resumed after event ")
-			if n := c.done(); n < 8 {
+			if n, _ := c.Happened(); n < 8 {
 				t.Errorf("%d connections were cut", n)
 			}
 			if _, errOut, code = ran(t, example(t, compared(t, s.URL()), "wrong", name, "go")); code == 0 || !strings.Contains(errOut, "401") {

@@ -17,6 +17,7 @@ import (
 	"innerd/adapter/api"
 	"innerd/events"
 	"innerd/host"
+	"innerd/test/proxy"
 )
 
 // played is a request whose agent is simulated.
@@ -201,8 +202,8 @@ func TestRealStreamCutAHundredTimes(t *testing.T) {
 	s.Start()
 	rapid.Check(t, func(rt *rapid.T) {
 		limits := rapid.SliceOfN(rapid.Int64Range(0, 900), 100, 100).Draw(rt, "limits")
-		cut := newCutter(t, s.URL(), limits...)
-		c, err := host.New(cut.url(), &host.Options{Key: s.Key(), MinBackoff: 1, MaxBackoff: time.Millisecond, Transport: checked(t)})
+		cut := proxy.New(t, s.URL, proxy.Cuts(limits...)...)
+		c, err := host.New(cut.URL(), &host.Options{Key: s.Key(), MinBackoff: 1, MaxBackoff: time.Millisecond, Transport: checked(t)})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -19,8 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"innerd/test/server"
 )
 
@@ -41,13 +39,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	code := m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
+	innerd := filepath.Join(dir, "innerd")
+	code := server.Main(m, &innerd)
 	_ = os.RemoveAll(dir) // a folder for temporary files
 	os.Exit(code)
 }
@@ -69,7 +62,7 @@ func build() (string, error) {
 }
 
 // long reports whether the long forms of tests are asked for.
-func long() bool { return os.Getenv("INNERD_LONG") != "" }
+func long() bool { return server.Long() }
 
 func newServer(t testing.TB, args ...string) *server.Server {
 	s := server.New(t, filepath.Join(dir, "innerd"))

@@ -3,8 +3,6 @@
 package observe_test
 
 import (
-	"flag"
-	"fmt"
 	"os"
 	"testing"
 
@@ -17,18 +15,7 @@ var innerd string
 
 func TestMain(m *testing.M) {
 	hostile.Main() // an agent, where this is started as one
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "innerd-observe-")
-	if err == nil {
-		innerd, err = server.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir) // a folder for temporary files
-	os.Exit(code)
+	os.Exit(server.Main(m, &innerd))
 }
 
 // simulated is the body of a run of the simulated agent.
