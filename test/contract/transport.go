@@ -181,7 +181,8 @@ const (
 )
 
 func (s *stream) check(line string) error {
-	if line == "" {
+	if line == "" { // the data before it may have been too long
+		s.last = ""
 		return nil
 	}
 	if id, ok := strings.CutPrefix(line, "id: "); ok {

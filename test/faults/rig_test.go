@@ -28,8 +28,13 @@ type rig struct {
 	addr atomic.Pointer[string] // where it listens, or did last
 }
 
-// newRig makes a rig and does not start it.
-func newRig(t testing.TB) *rig { return &rig{Server: server.New(t, innerd)} }
+// newRig makes a rig and does not start it. How long its agents take to start
+// is up to what else the machine does.
+func newRig(t testing.TB) *rig {
+	r := &rig{Server: server.New(t, innerd)}
+	r.Args = append(r.Args, "--open-timeout", "5m")
+	return r
+}
 
 // start starts the server and waits until it is ready.
 func (r *rig) start() *rig {
