@@ -49,6 +49,9 @@ func (s *Server) LegacyHandler() http.Handler {
 		case legacy == nil:
 			s.failREST(w, r, errPath)
 		case len(segs) == 0:
+			if !onlyPost(w, r) {
+				return
+			}
 			r.Body = http.MaxBytesReader(w, r.Body, s.opt.BodyLimit) // the SDK's handlers know no limit
 			legacy.RPC.ServeHTTP(w, r.WithContext(WithTenant(r.Context(), c.Tenant)))
 		default:

@@ -20,9 +20,7 @@ type rpcRequest struct {
 
 // serveRPC is the JSON-RPC binding.
 func (s *Server) serveRPC(w http.ResponseWriter, r *http.Request, c Call) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		writeJSON(w, http.StatusMethodNotAllowed, "application/json", spec.ErrMethod.With("JSON-RPC is POST").REST())
+	if !onlyPost(w, r) {
 		return
 	}
 	var raw []byte
@@ -53,6 +51,16 @@ func (s *Server) serveRPC(w http.ResponseWriter, r *http.Request, c Call) {
 	}
 	echo(w, c)
 	s.dispatchRPC(w, r, c, req)
+}
+
+// onlyPost refuses a method that JSON-RPC does not know.
+func onlyPost(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodPost {
+		return true
+	}
+	w.Header().Set("Allow", http.MethodPost)
+	writeJSON(w, http.StatusMethodNotAllowed, "application/json", spec.ErrMethod.With("JSON-RPC is POST").REST())
+	return false
 }
 
 func readRPC(raw []byte) (req rpcRequest, err error) {

@@ -97,7 +97,7 @@ func (c *serverConfig) limits() runs.Limits {
 // agents and the log need theirs, and streams three quarters of them, unless
 // it is said how many.
 func (c *serverConfig) places() *adapter.Places {
-	streams, all := c.set.int("max-connections"), 0
+	streams, all := min(c.set.int("max-connections"), math.MaxInt32), 0
 	var lim syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err == nil && lim.Cur <= math.MaxInt32 {
 		all = int(lim.Cur / 2)

@@ -141,7 +141,7 @@ func parseBytes(s string) (int64, error) {
 		}
 	}
 	f, err := strconv.ParseFloat(low, 64)
-	if err != nil || math.IsNaN(f) || f <= 0 || f*factor >= math.MaxInt64 {
+	if err != nil || math.IsNaN(f) || f*factor < 1 || f*factor >= math.MaxInt64 {
 		return 0, errors.New("must be a size like 64MiB, more than 0")
 	}
 	return int64(f * factor), nil

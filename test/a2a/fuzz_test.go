@@ -245,6 +245,7 @@ func FuzzA2A(f *testing.F) {
 			f.Add(uint8(i), path, "A2A-Extensions: urn:innerd:extensions:coding-agent/v1\nIdempotency-Key: k", "{}")
 		}
 	}
+	f.Add(uint8(3), "", "", "")
 	z := newFuzzed(f)
 	bases := []string{"/a2a", "/a2a/message:send", "/a2a/message:stream", "/v0.3", "/a2a/agents/simulate", "/v0.3/agents/simulate"}
 	f.Fuzz(func(t *testing.T, base uint8, path, header, body string) {
