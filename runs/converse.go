@@ -63,19 +63,26 @@ func (m *Manager) runAgent(l *live, agent backends.Conversation, in backends.Inp
 	out := make(chan backends.Outcome, 1)
 	err := m.bounded(l.ctx, l.conv, func() error {
 		o, err := agent.Run(l.ctx, in, runHost{l})
-		// What was to be waited for may go on where its agent does not know of it.
-		leave := err == nil && l.spec.Settings.Background == backends.BackgroundWait
-		if s, ok := agent.(backends.Sweeper); ok && !leave && l.rec.worked() {
-			s.Sweep(l.ctx)
-		}
 		out <- o
 		return err
 	})
 	select {
 	case o := <-out:
+		m.sweep(l, agent, err)
 		return o, err
 	default: // given up, or it panicked
 		return backends.Outcome{}, err
+	}
+}
+
+// sweep ends what the turn's commands have left running, before the run's end
+// is seen. It has a limit of its own: an agent that took its whole grace did
+// stop, and is not given up for what its commands take.
+func (m *Manager) sweep(l *live, agent backends.Conversation, err error) {
+	// What was to be waited for may go on where its agent does not know of it.
+	leave := err == nil && l.spec.Settings.Background == backends.BackgroundWait
+	if s, ok := agent.(backends.Sweeper); ok && !leave && l.rec.worked() {
+		s.Sweep(l.ctx)
 	}
 }
 

@@ -19,6 +19,7 @@ type played struct {
 	run   func(context.Context, backends.Input, backends.Host, *playedAgent) (backends.Outcome, error) // of every run
 
 	close   func() // nil: at once
+	sweep   func() // nil: nothing is left
 	steer   func(context.Context, []events.Part) error
 	compact func(context.Context) error
 
@@ -93,6 +94,12 @@ func (a *playedAgent) Close(context.Context) error {
 	}
 	a.die()
 	return nil
+}
+
+func (a *playedAgent) Sweep(context.Context) {
+	if a.b.sweep != nil {
+		a.b.sweep()
+	}
 }
 
 func (a *playedAgent) Steer(ctx context.Context, p []events.Part) error { return a.b.steer(ctx, p) }
