@@ -2,8 +2,10 @@ package simulate_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"flag"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,8 +30,12 @@ func TestConformance(t *testing.T) {
 		},
 		Copy: func(t testing.TB, _ backends.Backend) backends.Backend {
 			copied := t.TempDir()
-			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-				t.Error(err)
+			whole, _ := filepath.Glob(filepath.Join(dir, "*.json")) // other cases write files beside them, which go again
+			for _, path := range whole {
+				raw, err := os.ReadFile(path)
+				if err = errors.Join(err, os.WriteFile(filepath.Join(copied, filepath.Base(path)), raw, 0o600)); err != nil {
+					t.Error(err)
+				}
 			}
 			return simulate.New(&simulate.Options{StateDir: copied})
 		},
