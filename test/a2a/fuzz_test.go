@@ -90,6 +90,9 @@ func (z *fuzzed) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-time.After(never):
 		return nil, errors.New("it hangs")
 	}
+	if r.Context().Err() != nil && w.Header().Get("Content-Type") == "" {
+		return nil, http.ErrAbortHandler // its caller was gone before it had an answer
+	}
 	res := w.Result()
 	res.Request = r
 	return res, nil
