@@ -27,7 +27,6 @@ import (
 // of panics: they are caught, and logged.
 type fuzzed struct {
 	server *rig.Server
-	client *http.Client
 
 	mu     sync.Mutex
 	panics []string
