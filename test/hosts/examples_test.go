@@ -31,11 +31,11 @@ func TestMinimal(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, "--backend", "simulate")
 	s.Start()
-	out, errOut, code := ran(t, example(t, compared(t, s.URL()), s.Key(), "minimal", "hello \u2028 😀"))
+	out, errOut, code := ran(t, example(t, s.URL(), s.Key(), "minimal", "hello \u2028 😀"))
 	if code != 0 || out != "hello \u2028 😀\n" {
 		t.Errorf("exit code %d, %q, %s", code, out, errOut)
 	}
-	if _, errOut, code = ran(t, example(t, compared(t, s.URL()), "wrong", "minimal", "hello")); code == 0 || !strings.Contains(errOut, "401") {
+	if _, errOut, code = ran(t, example(t, s.URL(), "wrong", "minimal", "hello")); code == 0 || !strings.Contains(errOut, "401") {
 		t.Errorf("a wrong key: exit code %d, %s", code, errOut)
 	}
 	source, err := os.ReadFile(filepath.Join("..", "..", "examples", "minimal", "main.go"))
@@ -57,7 +57,7 @@ func TestFallbackExample(t *testing.T) {
 		{"call":{"tool":"forecast","arguments":{"city":"Oslo","days":9}}},
 		{"usage":{"input_tokens":3,"output_tokens":4}},
 		{"text":"It is cold."}]`)
-	out, errOut, code := ran(t, example(t, compared(t, s.URL()), s.Key(), "fallback", "How warm is it?"))
+	out, errOut, code := ran(t, example(t, s.URL(), s.Key(), "fallback", "How warm is it?"))
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
@@ -68,7 +68,7 @@ func TestFallbackExample(t *testing.T) {
 	}
 
 	f := scripted(t, `[{"call":{"tool":"temperature","arguments":{"city":"Oslo"}}},{"text":"It is"},{"error":{"error_type":"rate_limit","message":"too much"}}]`)
-	out, errOut, code = ran(t, example(t, compared(t, f.URL()), f.Key(), "fallback", "How warm is it?", "And now?"))
+	out, errOut, code = ran(t, example(t, f.URL(), f.Key(), "fallback", "How warm is it?", "And now?"))
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
@@ -97,7 +97,7 @@ func TestPermissionExample(t *testing.T) {
 		{"yes\nyes\nRome\ngreen\nred\n", `may the agent run shell {"command":"ls"}?|really remove {"path":"a"}?|removed a|where to, for {"item":"tea"}?|sent tea to Rome|Which color?|Which color? |red|Done.`},
 		{"no\nno\nOslo\nblue\n", `may the agent run|really remove|the user declined|where to|sent tea to Oslo|Which color?|Done.`},
 	} {
-		cmd := example(t, compared(t, s.URL()), s.Key(), "permission", "Clean up")
+		cmd := example(t, s.URL(), s.Key(), "permission", "Clean up")
 		cmd.Stdin = strings.NewReader(c.answers)
 		out, errOut, code := ran(t, cmd)
 		if code != 0 {
@@ -111,7 +111,7 @@ func TestCouncilExample(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	s.Start()
-	out, errOut, code := ran(t, example(t, compared(t, s.URL()), s.Key(), "council", "-members", "simulate:first,simulate:second,nobody", "-chair", "simulate", "Why?"))
+	out, errOut, code := ran(t, example(t, s.URL(), s.Key(), "council", "-members", "simulate:first,simulate:second,nobody", "-chair", "simulate", "Why?"))
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
@@ -134,7 +134,7 @@ func TestOtherLanguages(t *testing.T) {
 	for _, name := range wires {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole, errOut, code := ran(t, example(t, compared(t, s.URL()), s.Key(), name, "go"))
+			whole, errOut, code := ran(t, example(t, s.URL(), s.Key(), name, "go"))
 			if code != 0 {
 				t.Fatalf("exit code %d: %s", code, errOut)
 			}
@@ -144,8 +144,7 @@ func TestOtherLanguages(t *testing.T) {
 				t.Errorf("%s", errOut)
 			}
 			// In the answer's head, in the first events, in the middle, near the end.
-			to := compared(t, s.URL())
-			c := proxy.New(t, func() string { return to }, proxy.Cuts(0, 10, 300, 500, 700, 900, 1500, 400, 401, 402)...)
+			c := proxy.New(t, s.URL, proxy.Cuts(0, 10, 300, 500, 700, 900, 1500, 400, 401, 402)...)
 			out, errOut, code := ran(t, example(t, c.URL(), s.Key(), name, "go"))
 			if code != 0 || out != whole {
 				t.Errorf("exit code %d\n got %q\nwant %q\n%s", code, out, whole, errOut)
@@ -154,7 +153,7 @@ func TestOtherLanguages(t *testing.T) {
 			if n, _ := c.Happened(); n < 8 {
 				t.Errorf("%d connections were cut", n)
 			}
-			if _, errOut, code = ran(t, example(t, compared(t, s.URL()), "wrong", name, "go")); code == 0 || !strings.Contains(errOut, "401") {
+			if _, errOut, code = ran(t, example(t, s.URL(), "wrong", name, "go")); code == 0 || !strings.Contains(errOut, "401") {
 				t.Errorf("a wrong key: exit code %d, %s", code, errOut)
 			}
 		})
@@ -166,7 +165,7 @@ func TestOtherLanguagesFail(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, `[{"error":{"error_type":"quota","message":"no more"}}]`)
 	for _, name := range wires {
-		if _, errOut, code := ran(t, example(t, compared(t, s.URL()), s.Key(), name, "go")); code != 1 || !strings.Contains(errOut, "rate limit (quota): no more") {
+		if _, errOut, code := ran(t, example(t, s.URL(), s.Key(), name, "go")); code != 1 || !strings.Contains(errOut, "rate limit (quota): no more") {
 			t.Errorf("%s: exit code %d, %s", name, code, errOut)
 		}
 	}
@@ -193,7 +192,7 @@ func TestOtherLanguagesWithClaude(t *testing.T) {
 			s := newServer(t, "--backend", "claude-code")
 			s.Env = append(s.Env, "INNERD_CLAUDE_CODE_PATH="+claude, "INNERD_CLAUDE_CODE_API_KEY="+sc.Key(), "INNERD_CLAUDE_CODE_BASE_URL="+sc.BaseURL())
 			s.Start()
-			out, errOut, code := ran(t, example(t, compared(t, s.URL()), s.Key(), name, "go"))
+			out, errOut, code := ran(t, example(t, s.URL(), s.Key(), name, "go"))
 			if code != 0 || !strings.Contains(out, want) {
 				t.Errorf("exit code %d, %q, %s", code, out, errOut)
 			}
@@ -208,7 +207,7 @@ func TestOtherLanguagesWithClaude(t *testing.T) {
 func TestInterruptedHostCancels(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, `[{"text":"I say this and","chunk_bytes":4,"delay_ms":50},{"stall":true}]`)
-	cmd := example(t, compared(t, s.URL()), s.Key(), "fallback", "go")
+	cmd := example(t, s.URL(), s.Key(), "fallback", "go")
 	var out bytes.Buffer
 	said := newWatch(&out, "I say this and")
 	cmd.Stdout = said
