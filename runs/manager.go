@@ -99,6 +99,7 @@ type Manager struct {
 	mu            sync.Mutex // guards what follows, and every conversation's queue and agent
 	draining      bool
 	runs          map[string]*Run             // live ones
+	rests         time.Time                   // since the last of them ended; zero before the first
 	starting      map[string]chan struct{}    // ids of runs whose log is being made
 	conversations map[string]*conversation    // by id
 	byKey         map[string]*conversation    // those with a context
@@ -217,6 +218,14 @@ func (m *Manager) Live() []LiveInfo {
 		out = append(out, LiveInfo{id, r.live.meta.Backend, r.live.meta.Created})
 	}
 	return out
+}
+
+// Resting says since when no run has been on, after some were; false while one
+// is, and before the first.
+func (m *Manager) Resting() (since time.Time, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rests, len(m.runs)+len(m.starting) == 0 && !m.rests.IsZero()
 }
 
 // Uptime is how long the manager exists.

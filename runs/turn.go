@@ -106,6 +106,7 @@ func (m *Manager) finish(run *Run, out backends.Outcome, err error) {
 	}
 	m.mu.Lock()
 	delete(m.runs, run.ID())
+	m.rests = time.Now()
 	m.mu.Unlock()
 	l.cancel(nil)
 	close(l.done)

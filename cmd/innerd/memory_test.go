@@ -2,7 +2,10 @@
 
 package main
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A small server has a small limit, a busy one a quarter more than lives, and
 // none more than its part of the machine.
@@ -16,6 +19,31 @@ func TestMemoryFor(t *testing.T) {
 	} {
 		if got := memoryFor(c.live, c.most); got != c.want {
 			t.Errorf("%d MB live, at most %d: %d", c.live/mb, c.most/mb, got/mb)
+		}
+	}
+}
+
+// Memory is given back once for each rest, and not in a pause.
+func TestMemoryIsGivenBackAtRest(t *testing.T) {
+	given := 0
+	r := rest{giveUp: func() { given++ }}
+	start := time.Now()
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	for _, step := range []struct {
+		now, since int
+		resting    bool
+		given      int
+	}{
+		{60, 0, false, 0}, // at work, or nothing was ever done
+		{69, 60, true, 0},
+		{70, 60, true, 1},
+		{600, 60, true, 1},
+		{601, 60, false, 1},
+		{610, 605, true, 1},
+		{616, 605, true, 2},
+	} {
+		if r.look(at(step.now), at(step.since), step.resting); given != step.given {
+			t.Errorf("after %d s given back %d times, not %d", step.now, given, step.given)
 		}
 	}
 }

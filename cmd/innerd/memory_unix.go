@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"math"
 	"os"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // memoryLimit is how much memory this container, or machine, has; 0 where that
@@ -110,4 +112,43 @@ func afterEachCollection(f func()) {
 		runtime.SetFinalizer(s, again)
 	}
 	runtime.SetFinalizer(&sentinel{}, again)
+}
+
+// Memory of a server that rests.
+const (
+	restEnough = 10 * time.Second // then it may be so for long
+	restLook   = 3 * time.Second
+)
+
+// rest gives memory back that only the work needed, once for each time of rest:
+// the runtime itself keeps what was free until others press for it, and those
+// who pay for a container pay for that.
+type rest struct {
+	since  time.Time // of the rest that it was given back in
+	giveUp func()    // debug.FreeOSMemory
+}
+
+// look is told since when the server rests, and whether it does.
+func (r *rest) look(now, since time.Time, resting bool) {
+	if !resting || since.Equal(r.since) || now.Sub(since) < restEnough {
+		return
+	}
+	r.since = since
+	r.giveUp()
+}
+
+// keepSmall looks until ctx ends.
+func (s *server) keepSmall(ctx context.Context) error {
+	r := rest{giveUp: debug.FreeOSMemory}
+	tick := time.NewTicker(restLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			since, ok := s.runs.Resting()
+			r.look(now, since, ok)
+		}
+	}
 }

@@ -187,6 +187,7 @@ func (s *server) domain(ctx context.Context) error {
 	}
 	s.useA2A()
 	s.watch()
+	s.background("memory", s.keepSmall)
 	s.api.Use(adapter.FromManager(s.runs))
 	return nil
 }
