@@ -1,6 +1,8 @@
 package claudecode_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
+	"innerd/events"
 )
 
 // TestLateWords: what belongs to a turn that has ended is nobody's, whenever it
@@ -56,5 +59,37 @@ func TestLateWords(t *testing.T) {
 		if dump := backendtest.Dump(evs); err != nil || !slices.Equal(texts(evs), []string{want}) || strings.Contains(dump, "late") || strings.Contains(dump, "request") {
 			t.Errorf("%v\n%s", err, dump)
 		}
+	}
+}
+
+// TestIdleBeforeItsWorkEnded: an interrupted claude may say that it is idle
+// before its background work has ended, and nothing after that. It has stopped,
+// and is not ended for its silence.
+func TestIdleBeforeItsWorkEnded(t *testing.T) {
+	t.Parallel()
+	f := openFake(t, false, "",
+		act{Expect: `"type":"user"`},
+		act{Print: `{"type":"command_lifecycle","command_uuid":"{{uuid}}","state":"started"}`},
+		act{Print: `{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"b1"}]}`},
+		say("one"),
+		act{Print: `{"type":"system","subtype":"status","status":"requesting"}`},
+		act{Expect: `"interrupt"`},
+		act{Expect: `"stop_task"`},
+		act{Print: `{"type":"result","is_error":true,"num_turns":1,"terminal_reason":"aborted_streaming","errors":["stopped"]}`},
+		act{Print: `{"type":"command_lifecycle","command_uuid":"{{uuid}}","state":"cancelled"}`},
+		act{Print: `{"type":"system","subtype":"session_state_changed","state":"idle"}`},
+		act{Print: `{"type":"system","subtype":"background_tasks_changed","tasks":[]}`},
+		act{Drain: true},
+	)
+	turn := backendtest.Turn{Host: backendtest.Host{Cancel: backendtest.Cancel{On: events.TypeMessageDelta}}}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	_, _, err := runIn(ctx, t, f, turn, backends.Settings{Background: backends.BackgroundWait}, func() { cancel(backends.ErrCanceled) })
+	if !errors.Is(err, backends.ErrCanceled) {
+		t.Error(err)
+	}
+	select {
+	case <-f.Done():
+		t.Error("claude was ended")
+	default:
 	}
 }

@@ -95,11 +95,11 @@ func (t *turn) add(p *process, uuid string, parts []events.Part, content []inBlo
 	return in, nil
 }
 
-// shut lets nothing more in.
+// shut lets nothing more in: claude is about to be interrupted.
 func (t *turn) shut() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.stopping = true
+	t.stopping, t.halted = true, true
 }
 
 func textOfParts(parts []events.Part) string {

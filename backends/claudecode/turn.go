@@ -46,6 +46,8 @@ type turn struct {
 	live      map[string]bool   // background work that runs, and whether it was asked to stop
 	worked    bool              // there was background work: claude may go on by itself until it is idle
 	stopping  bool              // background work is not waited for any more
+	halted    bool              // claude was interrupted: it does not go on by itself
+	idle      bool              // as claude said last
 	withdrawn bool              // the input was taken back before claude began with it
 	closed    bool              // nothing can be added any more
 	left      chan struct{}     // closed when only background work is left
@@ -189,6 +191,10 @@ func (t *turn) more() bool {
 func (t *turn) step(l *line) (over bool, stop []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	changed := l.Type == lineSystem && l.Subtype == "session_state_changed"
+	if changed {
+		t.idle = l.State == "idle"
+	}
 	switch {
 	case t.closed || len(t.inputs) > 0:
 		return false, nil
@@ -196,8 +202,9 @@ func (t *turn) step(l *line) (over bool, stop []string) {
 		closeOnce(t.left)
 		return false, t.unstoppedLocked()
 	case t.worked:
-		// What ended in the background may still have claude go on: it is idle when not.
-		over = l.Type == lineSystem && l.Subtype == "session_state_changed" && l.State == "idle"
+		// What ended in the background may still have claude go on: it is idle
+		// when not, and says so anew. One that was interrupted may have said it before.
+		over = t.idle && (changed || t.halted)
 	default:
 		over = true
 	}
