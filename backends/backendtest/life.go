@@ -134,7 +134,8 @@ func (p *player) kill(name string) bool {
 func (p *player) end(name string) bool {
 	conv := p.conv
 	p.conv = nil
-	ctx, cancel := context.WithTimeout(p.t.Context(), p.shared.rig.grace()+soon)
+	// The test's own context is canceled before its cleanups, which end what is kept.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), p.shared.rig.grace()+time.Minute)
 	defer cancel()
 	if err := conv.Close(ctx); err != nil {
 		p.t.Errorf("%s: Conversation.Close: %v", name, err)
