@@ -239,6 +239,26 @@ func (c *conversation) outside(method string, n *notification) bool {
 	return true
 }
 
+// compactsNext reports whether a compaction was asked for that has not begun:
+// it may have been canceled, and codex begins it before the turn that was asked
+// for since.
+func (c *conversation) compactsNext() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.compact != nil && c.own == ""
+}
+
+// notOwn takes it back that a turn is the compaction's; false: nobody said so.
+func (c *conversation) notOwn(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.own != id {
+		return false
+	}
+	c.own = ""
+	return true
+}
+
 func (c *conversation) stray(d events.Data) {
 	c.mu.Lock()
 	c.strays++

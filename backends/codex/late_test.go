@@ -1,6 +1,8 @@
 package codex_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -59,5 +61,44 @@ func TestLateWords(t *testing.T) {
 	}
 	if st.strays.Load() != 2 { // what has no name at all may be of anything
 		t.Errorf("%d strays", st.strays.Load())
+	}
+}
+
+// TestCompactionBeginsLate: a compaction that was canceled before it began may
+// begin when the next run is asked for, before its turn or its answer: it is no
+// part of it.
+func TestCompactionBeginsLate(t *testing.T) {
+	t.Parallel()
+	compaction := strings.NewReplacer("{{turn}}", "compaction").Replace
+	begins, ends := compaction(started), compaction(finished)
+	for name, second := range map[string][]string{
+		"after the answer":           {accepted, begins, ends, started, said("two"), finished},
+		"before the answer":          {begins, accepted, ends, started, said("two"), finished},
+		"over before the answer":     {begins, ends, accepted, started, said("two"), finished},
+		"never":                      {accepted, started, said("two"), finished},
+		"never, and the answer late": {started, accepted, said("two"), finished},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, script{"turn/start": {{accepted, started, said("one"), finished}, second, {accepted, started, said("three"), finished}}})
+			c := st.open(idA, "")
+			for n, want := range []string{"one", "two", "three"} {
+				evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{})
+				if err != nil || !slices.Equal(texts(evs), []string{want}) {
+					t.Fatalf("%v\n%s", err, backendtest.Dump(evs))
+				}
+				if n > 0 {
+					continue
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- c.(backends.Compacter).Compact(ctx) }() // ends with the cancel
+				st.await("thread/compact/start")
+				cancel(backends.ErrCanceled)
+				if err := <-ended; !errors.Is(err, backends.ErrCanceled) {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -38,6 +38,7 @@ type turn struct {
 	mu       sync.Mutex
 	naming   sync.Mutex // around id where it is set: it is read without mu too
 	id       string
+	answered string // the id that turn/start was answered with
 	begun    bool
 	ended    bool
 	quiet    bool // calm is closed
@@ -102,6 +103,10 @@ func (t *turn) send(p turnParams) {
 			t.overLocked()
 		case r.Turn.ID != "" && !t.c.ended.Has(r.Turn.ID): // another one was told of before, perhaps, that nobody knows
 			t.name(r.Turn.ID)
+			t.answered = r.Turn.ID
+			if t.c.notOwn(r.Turn.ID) { // it began before its answer, and was taken for a compaction
+				t.beginLocked()
+			}
 		}
 	})
 	if err != nil { // its end is seen by whoever waits, or it takes no more
@@ -168,11 +173,15 @@ func ofTurn(method string) bool {
 
 // main handles what comes of the conversation's own thread.
 func (t *turn) main(method string, n *notification, base counts) bool {
-	if method == "turn/started" && !t.begun && n.TurnID != "" {
-		t.name(n.TurnID) // what begins now is this turn, whatever the answer named
-		t.begun = true
-		close(t.started)
-		return true
+	if method == "turn/started" && n.TurnID != "" {
+		switch {
+		case n.TurnID != t.answered && t.c.compactsNext():
+			return false
+		case !t.begun, n.TurnID == t.answered:
+			t.name(n.TurnID) // what begins now is this turn, whatever the answer named
+			t.beginLocked()
+			return true
+		}
 	}
 	if n.TurnID == "" && ofTurn(method) {
 		return false
@@ -201,6 +210,13 @@ func (t *turn) main(method string, n *notification, base counts) bool {
 		t.checkLimit()
 	}
 	return true
+}
+
+func (t *turn) beginLocked() {
+	if !t.begun {
+		t.begun = true
+		close(t.started)
+	}
 }
 
 func isCall(kind string) bool {
