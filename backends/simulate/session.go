@@ -140,7 +140,9 @@ func (st *store) save(s *session, synced bool) error {
 	if err := os.MkdirAll(st.dir, 0o700); err != nil {
 		return err
 	}
-	return st.children.In(st.dir, func(dir *os.Root) error { return replace(dir, s.ID+ending, raw, synced) })
+	saved := error(fs.ErrNotExist) // the folder may be gone again
+	err = st.children.In(st.dir, func(dir *os.Root) error { saved = replace(dir, s.ID+ending, raw, synced); return nil })
+	return errors.Join(err, saved)
 }
 
 func (st *store) read(id string) ([]byte, error) {

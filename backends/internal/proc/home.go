@@ -74,6 +74,7 @@ func (s *Supervisor) WriteFile(path string, data []byte) error {
 // neither the folder nor what is in it may be one that leads elsewhere. Where
 // there is no such folder there is nothing to do.
 func (*Supervisor) In(dir string, do func(*os.Root) error) error {
+	dir = filepath.Clean(dir)
 	parent, err := os.OpenRoot(filepath.Dir(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -72,6 +72,19 @@ func TestHomeLinks(t *testing.T) {
 	}
 }
 
+// A folder is worked in however its path is written, and one that is not there
+// is nobody's trouble.
+func TestIn(t *testing.T) {
+	s := proc.New(proc.Options{})
+	dir := t.TempDir()
+	for path, want := range map[string]bool{dir: true, dir + "/": true, dir + "/.": true, dir + "//": true, dir + "/none": false, dir + "/none/": false} {
+		did := false
+		if err := s.In(path, func(*os.Root) error { did = true; return nil }); err != nil || did != want {
+			t.Errorf("%s: %v, %v", path, did, err)
+		}
+	}
+}
+
 func TestSecretsCanBeOpenedAgain(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may start processes of another user")
