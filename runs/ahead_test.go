@@ -1,10 +1,14 @@
 package runs_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
+	"time"
 
 	"innerd/events"
 	"innerd/runs"
@@ -18,7 +22,11 @@ func written(n int) string {
 // TestTheNewerFileCounts: what was written ahead counts until the end of the
 // turn is, and never where it is no whole.
 func TestTheNewerFileCounts(t *testing.T) {
-	whole := written(1_000_000)
+	half := func(s string) string { return s[:len(s)/2] }
+	used := func(s string, at time.Time) string {
+		return strings.Replace(s, "{", fmt.Sprintf(`{"last_used":%q,`, at.Format(time.RFC3339)), 1)
+	}
+	now := time.Now()
 	for name, files := range map[string]struct {
 		state, ahead string
 		writes       int64
@@ -26,18 +34,22 @@ func TestTheNewerFileCounts(t *testing.T) {
 	}{
 		"state alone":               {state: written(2), writes: 2},
 		"of a build without ahead":  {state: `{"id":"c1","context_id":"c"}`},
-		"ahead is newer":            {state: written(2), ahead: written(3), writes: 3},
-		"ahead is of an older turn": {state: written(4), ahead: written(3), writes: 4},
-		"ahead is half":             {state: written(2), ahead: written(3)[:20], writes: 2},
-		"over a longer one":         {state: written(2), ahead: written(3) + whole[len(written(3)):], writes: 2},
-		"of another conversation":   {state: written(2), ahead: `{"id":"c2","context_id":"c","writes":9}`, writes: 2},
-		"before the first end":      {ahead: written(1), writes: 1},
+		"ahead is newer":            {state: written(2), ahead: runs.Sealed(written(3)), writes: 3},
+		"ahead is of an older turn": {state: written(4), ahead: runs.Sealed(written(3)), writes: 4},
+		"ahead is half":             {state: written(2), ahead: half(runs.Sealed(written(3))), writes: 2},
+		"over a longer one":         {state: written(2), ahead: runs.Sealed(written(3)) + "}", writes: 2},
+		"a mixture of two":          {state: written(2), ahead: strings.Replace(runs.Sealed(written(3)), ":3", ":9", 1), writes: 2},
+		"of another conversation":   {state: written(2), ahead: runs.Sealed(`{"id":"c2","context_id":"c","writes":9}`), writes: 2},
+		"before the first end":      {ahead: runs.Sealed(written(1)), writes: 1},
 		"nothing":                   {err: fs.ErrNotExist},
-		"half, and nothing else":    {ahead: written(1)[:20], err: fs.ErrNotExist},
+		"half, and nothing else":    {ahead: half(runs.Sealed(written(1))), err: fs.ErrNotExist},
+		"an earlier build went on": {
+			state: used(`{"id":"c1","context_id":"c"}`, now.Add(time.Hour)), ahead: runs.Sealed(used(written(3), now)),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			for file, data := range map[string]string{"state.json": files.state, "ahead.json": files.ahead} {
+			for file, data := range map[string]string{"state.json": files.state, "ahead": files.ahead} {
 				if data == "" {
 					continue
 				}
@@ -65,18 +77,18 @@ func TestAheadOnlyWhileToldSomething(t *testing.T) {
 			t.Fatal(err)
 		}
 		var st struct{ Writes int64 }
-		if err := json.Unmarshal(raw, &st); err != nil {
+		if err := json.Unmarshal(raw[bytes.IndexByte(raw, '{'):], &st); err != nil {
 			t.Fatal(err)
 		}
 		return st.Writes
 	}
 	w.run(inContext("c"), said("one"), script(`[{"text":"1"}]`))
-	if a, s := read("ahead.json"), read("state.json"); a >= s {
+	if a, s := read("ahead"), read("state.json"); a >= s {
 		t.Errorf("after a turn: ahead %d, state %d", a, s)
 	}
 	run := w.begin(inContext("c"), func(s *runs.Spec) { s.Settings.Interactive = true }, said("one", "1", "two"), script(`[{"text":"2"},{"ask":{"message":"go on?","schema":{"type":"string"}}}]`))
 	until[events.InputRequired](t, run)
-	if a, s := read("ahead.json"), read("state.json"); a <= s {
+	if a, s := read("ahead"), read("state.json"); a <= s {
 		t.Errorf("in a turn: ahead %d, state %d", a, s)
 	}
 }

@@ -31,7 +31,7 @@ func (m *Manager) boundLocked(keep *conversation) {
 	}
 	m.backgroundLocked(func(context.Context) { // ends when the files are gone
 		for _, c := range cold {
-			if err := m.store.RemoveAll("conversations/" + c.id); err != nil {
+			if err := removeConversation(m.store, c.id); err != nil {
 				m.log.Warn("an old conversation was not removed", c.logAttr(), "error", err)
 			}
 		}

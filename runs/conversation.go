@@ -1,9 +1,11 @@
 package runs
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"sync"
 	"sync/atomic"
@@ -64,7 +66,7 @@ type conversation struct {
 }
 
 // storedConversation is STATE/conversations/<id>/state.json, and, while its
-// agent is being told something, the newer ahead.json.
+// agent is being told something, the newer ahead beside it.
 type storedConversation struct {
 	ID        string           `json:"id"`
 	Owner     string           `json:"owner"`
@@ -74,7 +76,7 @@ type storedConversation struct {
 	Session   backends.Session `json:"session"`
 	Record    history.Record   `json:"record"`
 	LastUsed  time.Time        `json:"last_used"`
-	Writes    int64            `json:"writes,omitempty"` // the larger of two is the newer
+	Writes    int64            `json:"writes,omitempty"` // the larger of two is the newer; Unix milliseconds, or one more than before
 }
 
 func conversationKey(owner, backend, contextID string) string {
@@ -86,7 +88,7 @@ func (c *conversation) key() string {
 }
 
 func stateFile(id string) string { return "conversations/" + id + "/state.json" }
-func aheadFile(id string) string { return "conversations/" + id + "/ahead.json" }
+func aheadFile(id string) string { return "conversations/" + id + "/ahead" }
 
 // update changes the stored part and writes it; it is durable when update
 // returns. A run's own conversation is not stored.
@@ -98,7 +100,29 @@ func (c *conversation) update(store *journal.Store, change func(*storedConversat
 // this process, and may not outlive the machine. A sync here, or a file that takes
 // the other's place, would be the larger part of what a warm turn waits for.
 func (c *conversation) note(store *journal.Store, change func(*storedConversation)) error {
-	return c.write(func(data []byte) error { return store.OverwriteFile(aheadFile(c.id), data) }, store, change)
+	return c.write(func(data []byte) error { return store.OverwriteFile(aheadFile(c.id), sealed(data)) }, store, change)
+}
+
+// noteAgain is note in a turn that was noted before: what the agent was told
+// must not be lost while this is written.
+func (c *conversation) noteAgain(store *journal.Store, change func(*storedConversation)) error {
+	return c.write(func(data []byte) error { return store.PutFile(stateFile(c.id), data) }, store, change)
+}
+
+// sealed is data behind its sum: what is overwritten where it stands may be
+// found half old, half new.
+func sealed(data []byte) []byte {
+	return append(fmt.Appendf(nil, "%08x\n", crc32.ChecksumIEEE(data)), data...)
+}
+
+var errNotWhole = errors.New("runs: what was written ahead is no whole")
+
+func unsealed(raw []byte) ([]byte, error) {
+	sum, data, _ := bytes.Cut(raw, []byte("\n"))
+	if string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(data)) {
+		return nil, errNotWhole
+	}
+	return data, nil
 }
 
 func (c *conversation) write(to func([]byte) error, store *journal.Store, change func(*storedConversation)) error {
@@ -106,7 +130,7 @@ func (c *conversation) write(to func([]byte) error, store *journal.Store, change
 	defer c.save.Unlock()
 	st := c.loadLocked(store)
 	change(st)
-	st.Writes++
+	st.Writes = max(st.Writes+1, time.Now().UnixMilli())
 	c.began.Store(!st.Session.Zero())
 	if c.contextID == "" {
 		return nil
@@ -124,20 +148,26 @@ func (c *conversation) write(to func([]byte) error, store *journal.Store, change
 
 // readConversation reads the newer of a conversation's two files. One that is
 // ahead and no whole was being written when its server died, before its agent
-// was told anything. fs.ErrNotExist: there is neither.
+// was told anything; one that is older than the other was left by this build
+// before an earlier one, which knows nothing of it, went on. fs.ErrNotExist:
+// there is neither.
 func readConversation(store *journal.Store, id string) (storedConversation, error) {
-	st, err := readState(store, stateFile(id), id)
+	st, err := readState(store, stateFile(id), id, nil)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return st, err
 	}
-	if ahead, aerr := readState(store, aheadFile(id), id); aerr == nil && (err != nil || ahead.Writes > st.Writes) {
+	ahead, aerr := readState(store, aheadFile(id), id, unsealed)
+	if aerr == nil && (err != nil || ahead.Writes > st.Writes && !ahead.LastUsed.Before(st.LastUsed)) {
 		return ahead, nil
 	}
 	return st, err
 }
 
-func readState(store *journal.Store, file, id string) (st storedConversation, err error) {
+func readState(store *journal.Store, file, id string, open func([]byte) ([]byte, error)) (st storedConversation, err error) {
 	raw, err := store.ReadFile(file)
+	if err == nil && open != nil {
+		raw, err = open(raw)
+	}
 	if err == nil {
 		err = json.Unmarshal(raw, &st)
 	}
@@ -145,6 +175,12 @@ func readState(store *journal.Store, file, id string) (st storedConversation, er
 		err = fmt.Errorf("runs: %s is of another conversation", file)
 	}
 	return st, err
+}
+
+// removeConversation removes what is stored of a conversation: what is ahead
+// first, for alone it would be one.
+func removeConversation(store *journal.Store, id string) error {
+	return errors.Join(store.RemoveAll(aheadFile(id)), store.RemoveAll("conversations/"+id))
 }
 
 // stored is a copy of the stored part.

@@ -75,14 +75,37 @@ func (m *Manager) runAgent(l *live, agent backends.Conversation, in backends.Inp
 	}
 }
 
+// sweepWait bounds how long a run's end waits for what its commands left: a
+// little longer than a sweep takes that finds what it can't end.
+const sweepWait = 6 * time.Second
+
 // sweep ends what the turn's commands have left running, before the run's end
 // is seen. It has a limit of its own: an agent that took its whole grace did
 // stop, and is not given up for what its commands take.
 func (m *Manager) sweep(l *live, agent backends.Conversation, err error) {
 	// What was to be waited for may go on where its agent does not know of it.
 	leave := err == nil && l.spec.Settings.Background == backends.BackgroundWait
-	if s, ok := agent.(backends.Sweeper); ok && !leave && l.rec.worked() {
+	s, ok := agent.(backends.Sweeper)
+	if !ok || leave || !l.rec.worked() {
+		return
+	}
+	swept := make(chan struct{})
+	m.wg.Add(1)
+	go func() { // ends with the sweep; Shutdown waits for it
+		defer m.wg.Done()
+		defer close(swept)
+		var err error
+		defer recovered(m.log.With(l.conv.logAttr()), "sweep", &err)
 		s.Sweep(l.ctx)
+	}()
+	late := time.NewTimer(sweepWait)
+	defer late.Stop()
+	select {
+	case <-swept:
+	case <-late.C:
+		// It would take the next turn's commands for this one's.
+		m.log.Error("what a run's commands left could not be ended in time; its agent is given up", l.meta.LogAttr())
+		m.dropAgent(l.conv)
 	}
 }
 

@@ -29,3 +29,6 @@ func NewerOf(store *journal.Store, id string) (writes int64, err error) {
 	st, err := readConversation(store, id)
 	return st.Writes, err
 }
+
+// Sealed is what is written ahead for a record.
+func Sealed(data string) string { return string(sealed([]byte(data))) }

@@ -81,7 +81,7 @@ func (m *Manager) loadConversation(id string) {
 		return // of a backend that is not set up now
 	}
 	if time.Since(st.LastUsed) > conversationAge {
-		if err := m.store.RemoveAll("conversations/" + id); err != nil {
+		if err := removeConversation(m.store, id); err != nil {
 			m.log.Warn("an old conversation was not removed", slog.Group("", "conversation", id, "backend", st.Backend), "error", err)
 		}
 		return // what its backend has kept for it is as old, and goes below

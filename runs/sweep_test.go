@@ -40,3 +40,28 @@ func TestWhatCommandsLeftTakesItsTime(t *testing.T) {
 		}
 	})
 }
+
+// TestSweepThatHangs: a look at processes that does not come back costs the
+// agent, not the run.
+func TestSweepThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung := make(chan struct{})
+		b := &played{
+			run: func(_ context.Context, _ backends.Input, h backends.Host, _ *playedAgent) (backends.Outcome, error) {
+				h.Emit(events.Event{Data: events.ToolCall{ID: "c1", Name: "Bash"}})
+				h.Emit(events.Event{Data: events.ToolComplete{ID: "c1", Name: "Bash"}})
+				say(h, "done")
+				return backends.Outcome{Stored: true}, nil
+			},
+			sweep: func() { <-hung },
+		}
+		w := playing(t, b)
+		defer close(hung)
+		if task := w.run(by("played"), inContext("c")); task.State != events.Completed {
+			t.Error(task.State)
+		}
+		if c := w.conversation("c"); c.State != runs.ConversationCold {
+			t.Errorf("its agent is %s", c.State)
+		}
+	})
+}

@@ -58,8 +58,8 @@ func (s *Store) writeFile(rel string, data []byte, sync bool) error {
 // takes its place: that costs a file system several times as much. Whoever dies
 // on the way leaves a mixture, which the reader must know from the whole.
 func (s *Store) OverwriteFile(rel string, data []byte) error {
-	if s.volatile() {
-		return s.WriteFile(rel, data)
+	if s.volatile() || s.opt.Fsync == FsyncAlways {
+		return s.PutFile(rel, data)
 	}
 	name, err := s.below(rel)
 	if err != nil {
@@ -85,9 +85,6 @@ func (s *Store) overwrite(name string, data []byte) error {
 		if st, err = f.Stat(); err == nil && st.Size() > int64(len(data)) {
 			err = f.Truncate(int64(len(data)))
 		}
-	}
-	if err == nil && s.opt.Fsync == FsyncAlways {
-		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }
