@@ -198,6 +198,7 @@ func (b *Backend) settle() error {
 	})
 	if err != nil { // it leads elsewhere, say: what is there is not for us to remove
 		b.log.Warn("codex's old indexes could not be removed; sessions of before it was moved may not be found", "folder", home, "err", err)
+		return nil // without the mark, so that the next start tries again
 	}
 	return b.o.Children.WriteFile(mark, []byte(home))
 }

@@ -29,6 +29,9 @@ func TestLinks(t *testing.T) {
 	if _, err := os.Stat(ours); err != nil {
 		t.Error(err)
 	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(ours), codex.HomeFile)); err == nil {
+		t.Error("the folder was called settled, and its indexes are as they were")
+	}
 
 	st = newStage(t, answer)
 	home := filepath.Join(st.home, "codex")
