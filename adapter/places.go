@@ -35,6 +35,8 @@ const (
 	// lookAgain is how often a listener without a place looks for an idle
 	// connection.
 	lookAgain = 500 * time.Millisecond
+	// stillThere is how often a caller that waits is asked whether it is there.
+	stillThere = time.Second
 	// spareAtLeast is how many places there are for calls that do not last.
 	spareAtLeast = 4
 )
@@ -55,8 +57,12 @@ func NewPlaces(held, connections int) *Places {
 // errNoPlace is a call that would last where even the places to wait are taken.
 var errNoPlace = errors.New("all streams that this server serves at once are taken, and so are the places to wait for one; try again later, or raise --max-connections")
 
+// errHungUp is a caller that left while it waited.
+var errHungUp = errors.New("the caller has hung up")
+
 // Hold waits for the place of an answer that lasts. It fails with the cause of
-// ctx, or at once where too many wait; leave gives the place back, once.
+// ctx, when the caller has hung up, or at once where too many wait; leave gives
+// the place back, once.
 func (p *Places) Hold(ctx context.Context) (leave func(), err error) {
 	if leave, ok := p.try(); ok {
 		return leave, nil
@@ -65,12 +71,30 @@ func (p *Places) Hold(ctx context.Context) (leave func(), err error) {
 	if p.waiting.Add(1) > p.most {
 		return nil, errNoPlace
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go untilHungUp(ctx, cancel) // ends with Hold; who asked itself would lose its turn each time
 	select {
 	case p.held <- struct{}{}:
 		return sync.OnceFunc(func() { <-p.held }), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// untilHungUp cancels when the caller has hung up: net/http does not see it as
+// long as the body of its request is not read.
+func untilHungUp(ctx context.Context, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(stillThere)
+	defer tick.Stop()
+	for !hungUp(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	cancel(errHungUp)
 }
 
 // try is Hold where nothing needs to be waited for.
@@ -254,6 +278,9 @@ func (s *Server) hold(r *http.Request) (leave func(), err error) {
 	}
 	if err == nil && hungUp(r.Context()) {
 		leave()
+		err = errHungUp
+	}
+	if errors.Is(err, errHungUp) {
 		panic(http.ErrAbortHandler) // nobody is there to read it
 	}
 	return leave, err

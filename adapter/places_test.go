@@ -213,6 +213,7 @@ func TestStreamsTakeOnlyTheirPlaces(t *testing.T) {
 		t.Errorf("/tasks: %d %s", code, got)
 	}
 	_ = gone.Close()
+	waitFor(t, func() bool { return p.Waiting() == 3 }) // its place to wait is another's again
 	if n := len(s.fake.started); n != 0 {
 		t.Errorf("%d runs began while nobody had a place", n)
 	}
