@@ -23,6 +23,7 @@ type turn struct {
 	at     int64 // the event in which the run took the message
 	ext    bool
 	brief  bool // the caller reads the task elsewhere, and shall not wait for its end
+	full   bool // no place is left for what lasts: it gets the task as it is, at once
 }
 
 // SendMessage takes a message and waits until its task has ended or waits for
@@ -38,7 +39,7 @@ func (s *Server) SendMessage(ctx context.Context, c Call, req *spec.SendMessageR
 	if t.answer != nil {
 		return &spec.StreamResponse{Message: t.answer}, nil
 	}
-	if waits && !t.brief {
+	if waits && !t.brief && !t.full {
 		if err := s.settled(ctx, t.run); err != nil {
 			return nil, err
 		}
@@ -67,29 +68,52 @@ func (s *Server) SendStreamingMessage(ctx context.Context, c Call, req *spec.Sen
 	if req.Configuration != nil {
 		limit = req.Configuration.HistoryLength
 	}
+	if t.full {
+		v, err := s.viewAt(t.run, t.ext, true, t.at)
+		if err != nil {
+			return nil, err
+		}
+		limitHistory(&v.task, limit)
+		return &Stream{first: snapshotFrames(v)}, nil
+	}
 	return placed(leave, func() (*Stream, error) { return s.streamFrom(t.run, t.ext, limit, true, t.at) })
 }
 
 // takePlaced is take, with the place of an answer that lasts: a new task begins
 // when it has one; what is for a task that is there, its answers and results,
-// comes in before it waits for one, since other streams may wait for that.
-func (s *Server) takePlaced(ctx context.Context, c Call, req *spec.SendMessageRequest, lasts bool) (t turn, leave func(), err error) {
-	leave = func() {}
+// comes in before it waits for one, since other streams may wait for that. What
+// has come in is never refused: who sends it again would tell the agent twice.
+func (s *Server) takePlaced(ctx context.Context, c Call, req *spec.SendMessageRequest, lasts bool) (turn, func(), error) {
+	leave, kept := func() {}, false
+	defer func() { // also after a panic
+		if !kept {
+			leave()
+		}
+	}()
 	more := req.Message != nil && req.Message.TaskID != ""
 	if lasts && !more {
-		if leave, err = s.hold(ctx); err != nil {
+		place, err := s.hold(ctx)
+		if err != nil {
 			return turn{}, nil, err
 		}
+		leave = place
 	}
-	if t, err = s.take(ctx, c, req); err != nil {
-		leave()
+	t, err := s.take(ctx, c, req)
+	if err != nil {
 		return turn{}, nil, err
 	}
 	if lasts && more && !t.brief && t.answer == nil {
-		if leave, err = s.hold(ctx); err != nil {
+		place, err := s.hold(ctx)
+		switch {
+		case err == nil:
+			leave = place
+		case ctx.Err() != nil:
 			return turn{}, nil, err
+		default:
+			t.full = true
 		}
 	}
+	kept = true
 	return t, leave, nil
 }
 

@@ -140,10 +140,13 @@ func (s *Server) hold(ctx context.Context) (leave func(), err error) {
 }
 
 // placed is a stream that has a place until it is closed.
-func placed(leave func(), open func() (*Stream, error)) (*Stream, error) {
-	st, err := open()
-	if err != nil {
-		leave()
+func placed(leave func(), open func() (*Stream, error)) (st *Stream, err error) {
+	defer func() { // also after a panic
+		if st == nil {
+			leave()
+		}
+	}()
+	if st, err = open(); err != nil {
 		return nil, err
 	}
 	st.leave = leave
