@@ -200,14 +200,20 @@ func (p *Places) add(c *limitedConn) (freed <-chan struct{}, ok bool) {
 }
 
 // idleLocked is the connection that has been idle longest, since before a time.
-func (p *Places) idleLocked(before time.Time) (found *limitedConn) {
-	since := before.UnixNano()
-	for c := range p.conns {
-		if at := c.idle.Load(); at != 0 && at < since {
-			found, since = c, at
+// It is chosen for good: one on which a request came meanwhile is none.
+func (p *Places) idleLocked(before time.Time) *limitedConn {
+	for {
+		var found *limitedConn
+		since := before.UnixNano()
+		for c := range p.conns {
+			if at := c.idle.Load(); at > 0 && at < since {
+				found, since = c, at
+			}
+		}
+		if found == nil || found.idle.CompareAndSwap(since, chosen) {
+			return found
 		}
 	}
-	return found
 }
 
 func (p *Places) remove(c *limitedConn) {
@@ -228,18 +234,22 @@ func ConnState(c net.Conn, state http.ConnState) {
 	if !ok {
 		return
 	}
+	since := int64(0)
 	if state == http.StateIdle {
-		l.idle.Store(time.Now().UnixNano())
-		return
+		since = time.Now().UnixNano()
 	}
-	l.idle.Store(0)
+	for at := l.idle.Load(); at != chosen && !l.idle.CompareAndSwap(at, since); at = l.idle.Load() {
+	}
 }
+
+// chosen is a connection that is being closed for another one.
+const chosen = -1
 
 // limitedConn is a connection that has a place.
 type limitedConn struct {
 	net.Conn
 	places *Places
-	idle   atomic.Int64 // since when, Unix nanoseconds; 0: it is not
+	idle   atomic.Int64 // since when, Unix nanoseconds; 0: it is not; or chosen
 }
 
 // Close implements net.Conn.
