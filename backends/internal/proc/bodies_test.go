@@ -33,7 +33,8 @@ func init() {
 		"fork-on": forker,
 		"naked":   naked,
 		"session": session, "session-shell": sessionShell,
-		"parts":           parts,
+		"parts":           func() { parts(func(*exec.Cmd) {}) },
+		"parts-redirect":  func() { parts(redirected) },
 		"wrapper":         func() { wrapper(false, func(*exec.Cmd) {}) },
 		"wrapper-session": func() { wrapper(true, func(*exec.Cmd) {}) },
 		"wrapper-tee":     func() { wrapper(false, func(c *exec.Cmd) { c.Stdout = tee{os.Stdout} }) },
@@ -163,17 +164,32 @@ func sessionShell() {
 }
 
 // parts has two commands, each with a mark of its own; one is in its session.
-func parts() {
+func parts(start func(*exec.Cmd)) {
 	for _, part := range []string{"A", "B"} {
 		cmd := again("forever", part == "B")
 		cmd.Env = append(cmd.Env, "INNERD_MARK="+os.Getenv("INNERD_MARK")+"."+part, "TEST_SESSION="+part)
 		cmd.Stdout = nil
+		start(cmd)
 		if err := cmd.Start(); err != nil {
 			os.Exit(97)
 		}
 	}
 	say("ready")
 	forever()
+}
+
+// redirected is a command that takes its agent's pipes for its own, as with
+// </proc/$PPID/fd/0 >/proc/$PPID/fd/1.
+func redirected(cmd *exec.Cmd) {
+	in, err := os.Open("/proc/self/fd/0")
+	if err != nil {
+		os.Exit(97)
+	}
+	out, err := os.OpenFile("/proc/self/fd/1", os.O_WRONLY, 0)
+	if err != nil {
+		os.Exit(97)
+	}
+	cmd.Stdin, cmd.Stdout = in, out
 }
 
 // wrapper is a script that starts its agent and waits for it.

@@ -405,9 +405,10 @@ func TestSweepCommands(t *testing.T) {
 }
 
 // An agent in a script that waits for it is left alone as one that is our own
-// child: only its commands end, all or a part of them.
+// child: only its commands end, all or a part of them, also those that have
+// opened its pipes.
 func TestSweepInAScript(t *testing.T) {
-	for _, body := range []string{"parts", "wrapper", "wrapper-session", "wrapper-tee"} {
+	for _, body := range []string{"parts", "parts-redirect", "wrapper", "wrapper-session", "wrapper-tee"} {
 		for name, c := range map[string]struct {
 			sweep func(*proc.Child) error
 			left  int // commands

@@ -87,7 +87,9 @@ func look(t Target, known map[int]uint64) (found []stat, settled bool, err error
 	for pid, s := range all {
 		seen := known[pid] == s.start && s.start != 0
 		if spared[pid] {
-			known[pid] = s.start
+			if pid == t.Spare {
+				known[pid] = s.start
+			}
 			continue
 		}
 		if s.dead {
@@ -116,7 +118,8 @@ func look(t Target, known map[int]uint64) (found []stat, settled bool, err error
 
 // agentOf is a child and what of it is the agent that we speak with: a script
 // that does not become its agent, but waits for it, has lent it one of the
-// pipes to us. Commands have others: an agent keeps these for itself.
+// pipes to us. Commands have others: an agent keeps these for itself, and one
+// that a command has opened by its name in /proc is not the same.
 func agentOf(all map[int]stat, child int) map[int]bool {
 	chain := map[int]bool{}
 	if _, ok := all[child]; !ok {
@@ -136,13 +139,25 @@ func agentOf(all map[int]stat, child int) map[int]bool {
 }
 
 // fileOf names a pipe that a process has open; "" if that is none, or is not
-// ours to see.
+// ours to see. A pipe that was inherited has another name than one that was
+// opened anew: the kernel marks what was opened by a path (O_LARGEFILE, whose
+// value is each architecture's own).
 func fileOf(pid, fd int) string {
-	name, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/fd/" + strconv.Itoa(fd))
+	dir := "/proc/" + strconv.Itoa(pid)
+	name, err := os.Readlink(dir + "/fd/" + strconv.Itoa(fd))
 	if err != nil || !strings.HasPrefix(name, "pipe:") && !strings.HasPrefix(name, "socket:") {
 		return ""
 	}
-	return name
+	info, err := os.ReadFile(dir + "/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return ""
+	}
+	_, flags, _ := strings.Cut(string(info), "flags:")
+	flags, _, _ = strings.Cut(flags, "\n")
+	n, _ := strconv.ParseUint(strings.TrimSpace(flags), 8, 64)
+	// These can be changed at any time, by any who have it.
+	n &^= unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_APPEND | unix.O_ASYNC | unix.O_DIRECT | unix.O_NOATIME
+	return name + " " + strconv.FormatUint(n, 8)
 }
 
 // passing errors are those of a process that has just ended or is not ours.
