@@ -32,6 +32,7 @@ type player struct {
 
 	loggedOut bool
 	told      strings.Builder // what was said so far, for a new session
+	cases     strings.Builder // that were played in it before, where it is kept
 
 	mu      sync.Mutex
 	session backends.Session // as it was last saved

@@ -1,7 +1,9 @@
 package backendtest
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,25 +31,52 @@ func (c Case) plain() bool {
 		return s.Error != nil || s.Stall || s.Empty || s.Cut != nil || s.Refused || s.Full || s.Compact != nil || s.Background != nil ||
 			s.Flood != nil || s.Native != nil
 	})
-	all := fmt.Sprint(c)
+	all := c.text()
 	const large = 1 << 14 // bytes of a case, which the model is told again with each later one
 	return !spoils && fmt.Sprint(t.Set) == fmt.Sprint(backends.Settings{}) && len(all) < large && !strings.Contains(all, InClash) &&
 		t.History == "" && t.System == "" && !t.Interactive && len(t.Files) == 0 && len(t.Tools) == 0 && t.Compact == nil &&
 		!t.Host.Cancel.some() && !t.Host.Panics && t.Want.Error == "" && !t.Want.Gone && len(t.Want.Unheard)+len(t.Want.HeardOnce) == 0 && t.Want.Reason == ""
 }
 
-// take gives a conversation that is kept, or begins one.
+// text is all of a case.
+func (c Case) text() string {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		panic("backendtest: " + err.Error()) // a case with arguments that are no JSON
+	}
+	return string(raw)
+}
+
+// knows reports whether something that the model must be told in a case may
+// have been told in a case before, which would prove nothing.
+func (p *player) knows(c Case) bool {
+	before := p.cases.String()
+	for _, t := range c.Turns {
+		for _, s := range slices.Concat(t.Want.Heard, t.Want.HeardFiles) {
+			raw, _ := json.Marshal(s) // a string: cannot fail
+			if strings.Contains(before, strings.Trim(string(raw), `"`)) || strings.Contains(p.told.String(), s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// take gives a conversation that is kept and may be used for the case, or
+// begins one.
 func (r *reuse) take(t testing.TB, s *shared, c Case) *player {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var p *player
-	if n := len(r.idle); n > 0 {
-		p, r.idle = r.idle[n-1], r.idle[:n-1]
+	if i := slices.IndexFunc(r.idle, func(p *player) bool { return !p.knows(c) }); i >= 0 {
+		p = r.idle[i]
+		r.idle = slices.Delete(r.idle, i, i+1)
 	} else {
 		p = newPlayer(r.t, s, c, c.Name)
 		r.t.Cleanup(func() { p.t = r.t; p.close() })
 	}
 	p.t, p.name = t, c.Name
+	p.cases.WriteString(c.text())
 	return p
 }
 

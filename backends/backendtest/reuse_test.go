@@ -39,3 +39,25 @@ func TestKeptIsClosedInTime(t *testing.T) {
 		t.Errorf("closed with %v", conv.closed)
 	}
 }
+
+// TestHeardIsProvenAnew: a case whose model must be told something is played
+// where it was not told that before.
+func TestHeardIsProvenAnew(t *testing.T) {
+	r := &reuse{t: t}
+	s := &shared{rig: Rig{Seat: func(testing.TB, Case) Seat { return seatOf{} }}, t: t}
+	play := func(turn Turn) *player {
+		p := r.take(t, s, Case{Turns: []Turn{turn}})
+		p.conv = &closer{done: make(chan struct{})}
+		r.keep(p)
+		return p
+	}
+	first := play(Turn{Prompt: "a \"word\"", Want: Want{Heard: []string{"other"}}})
+	if play(Turn{Want: Want{Heard: []string{"new"}}}) != first {
+		t.Error("a conversation that was told nothing of it is not used")
+	}
+	for _, heard := range []string{`a "word"`, "other", "new"} {
+		if play(Turn{Want: Want{Heard: []string{heard}}}) == first {
+			t.Errorf("%q was told before", heard)
+		}
+	}
+}
