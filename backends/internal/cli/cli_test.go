@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"innerd/backends"
 	"innerd/backends/internal/cli"
@@ -106,8 +107,25 @@ func TestSay(t *testing.T) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("enough"))
-	if _, err := say(ctx, "sleep 60"); err == nil {
+	enough := errors.New("enough")
+	began := filepath.Join(t.TempDir(), "began")
+	ended := make(chan error, 1)
+	go func() { // ends with the cancel
+		_, err := say(ctx, "touch "+began+"; sleep 600")
+		ended <- err
+	}()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(began); err == nil {
+			break
+		}
+	}
+	cancel(enough)
+	select {
+	case err := <-ended:
+		if _, never := os.Stat(began); !errors.Is(err, enough) || never != nil {
+			t.Error(err, never)
+		}
+	case <-time.After(time.Minute):
 		t.Error("it was waited for")
 	}
 }
