@@ -48,7 +48,7 @@ func TestNetworkThatDelaysAndHalves(t *testing.T) {
 		})
 		first.clean()
 		second.clean()
-		n.allHappened(t)
+		n.allSpoiled(t)
 		c.result(t, "packets delayed and halved", r.compare(l, task), began)
 	})
 }

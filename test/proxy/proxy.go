@@ -82,7 +82,8 @@ func New(t testing.TB, to func() string, faults ...Fault) *Proxy {
 func (p *Proxy) URL() string { return "http://" + p.ln.Addr().String() }
 
 // Happened is how many faults have come to pass, and how many connections are
-// still to be spoiled. A connection is over for its client before it is counted.
+// still to be spoiled. A fault is counted before its connection is closed, but a
+// client that needs no more of it may be done with it before.
 func (p *Proxy) Happened() (did, left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
