@@ -138,12 +138,24 @@ func (p *Places) Listener(l net.Listener) net.Listener {
 	if p == nil {
 		return l
 	}
-	return &limitListener{Listener: l, places: p, closed: make(chan struct{})}
+	return &limitListener{Listener: l, places: p, most: p.total, closed: make(chan struct{})}
+}
+
+// Quarter is Listener for a server that does not tell which connections are
+// idle: since none of them makes room for others, they never have more than a
+// quarter of all places.
+func (p *Places) Quarter(l net.Listener) net.Listener {
+	if p == nil {
+		return l
+	}
+	return &limitListener{Listener: l, places: p, most: max(1, p.total/4), closed: make(chan struct{})}
 }
 
 type limitListener struct {
 	net.Listener
 	places *Places
+	most   int // connections of its own
+	has    int // of them, guarded by places.mu
 	once   sync.Once
 	closed chan struct{}
 }
@@ -154,7 +166,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	lc := &limitedConn{Conn: c, places: l.places}
+	lc := &limitedConn{Conn: c, places: l.places, from: l}
 	for {
 		freed, ok := l.places.add(lc)
 		if ok {
@@ -183,13 +195,15 @@ func (l *limitListener) Close() error {
 // says what to wait for.
 func (p *Places) add(c *limitedConn) (freed <-chan struct{}, ok bool) {
 	p.mu.Lock()
-	full := len(p.conns) >= p.total
+	short := len(p.conns) >= p.total
+	full := short || c.from.has >= c.from.most
 	if !full {
 		p.conns[c] = struct{}{}
+		c.from.has++
 	}
 	freed = p.freed
 	var rests *limitedConn
-	if full {
+	if short {
 		rests = p.idleLocked(time.Now().Add(-idleEnough))
 	}
 	p.mu.Unlock()
@@ -223,6 +237,7 @@ func (p *Places) remove(c *limitedConn) {
 		return
 	}
 	delete(p.conns, c)
+	c.from.has--
 	close(p.freed)
 	p.freed = make(chan struct{})
 }
@@ -249,6 +264,7 @@ const chosen = -1
 type limitedConn struct {
 	net.Conn
 	places *Places
+	from   *limitListener
 	idle   atomic.Int64 // since when, Unix nanoseconds; 0: it is not; or chosen
 }
 

@@ -111,6 +111,57 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
+// A listener with a quarter keeps nobody else from the rest, whatever comes to
+// it; its next connection is served when one of its own ends.
+func TestAQuarterOfTheConnections(t *testing.T) {
+	p := adapter.NewPlaces(1, 12)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quarter := p.Quarter(l)
+	accepted := make(chan net.Conn, 12)
+	done := make(chan struct{})
+	go func() { // ends when the listener is closed
+		defer close(done)
+		for {
+			c, err := quarter.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	t.Cleanup(func() { _ = quarter.Close(); <-done })
+	for range 12 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	var held []net.Conn
+	for range 3 {
+		held = append(held, <-accepted)
+	}
+	srv := placed(t, p)
+	for i := range 9 {
+		if got := answerOf(t, ask(t, srv, fmt.Sprint("/", i))); got != fmt.Sprint("200 /", i) {
+			t.Error(got)
+		}
+	}
+	select {
+	case <-accepted:
+		t.Error("a fourth connection of twelve was accepted")
+	default:
+	}
+	_ = held[0].Close()
+	held[0] = <-accepted
+	for _, c := range held {
+		_ = c.Close()
+	}
+}
+
 // Who waits for a place gets it in the order of coming; too many do not wait.
 func TestHold(t *testing.T) {
 	p := adapter.NewPlaces(1, 9) // four may wait

@@ -86,7 +86,7 @@ func (s *server) serveA2A() {
 	if s.a2a.listen == nil {
 		return
 	}
-	s.a2a.grpc = sdk.ServeGRPC(s.places.Listener(s.a2a.listen), s.a2a.server, s.api.OwnerOf, int(set.bytes("max-body")), s.log)
+	s.a2a.grpc = sdk.ServeGRPC(s.places.Quarter(s.a2a.listen), s.a2a.server, s.api.OwnerOf, int(set.bytes("max-body")), s.log)
 	s.log.Info("A2A over gRPC", "address", s.a2a.listen.Addr().String())
 }
 
