@@ -9,11 +9,12 @@ var ofTurn = set(
 
 // late reports whether an event is of a turn that has ended: events name none,
 // but copilot begins with an input before anything comes of it, and with a
-// sub-agent too.
+// sub-agent too. One that a canceled turn has left may be given something to do
+// in the next: it has an input of its own then.
 func (t *turn) late(e *event) bool {
 	switch {
 	case e.AgentID != "":
-		return t.tr.agents[e.AgentID] == nil && (e.Type != evSubStart || !t.begun)
+		return t.tr.agents[e.AgentID] == nil && (e.Type != evSubStart && e.Type != evUser || !t.begun)
 	case e.Type == evUser:
 		return t.c.ended.Has(e.Data.MessageID)
 	case !ofTurn[e.Type]:

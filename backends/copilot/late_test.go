@@ -53,3 +53,31 @@ func TestLateWords(t *testing.T) {
 	f.await(t, `"kind":"reject"`, 5)
 	f.await(t, `"resultType":"failure"`, 2)
 }
+
+// TestLeftAgentIsUsed: a sub-agent that a turn has left is heard again, and may
+// ask, once it is given something to do in the next.
+func TestLeftAgentIsUsed(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, acts(send("i1"), []act{
+		event(`{"type":"subagent.started","agentId":"a1","data":{"toolCallId":"task","agentName":"x"}}`),
+		say("one"),
+	}, stop, send("i2"), []act{
+		event(`{"type":"assistant.message_delta","agentId":"a1","data":{"messageId":"b1","deltaContent":"late"}}`),
+		event(`{"type":"user.message","agentId":"a1","data":{"messageId":"b2","content":"x","source":"agent-1"}}`),
+		event(`{"type":"assistant.message_delta","agentId":"a1","data":{"messageId":"b3","deltaContent":"again"}}`),
+		event(`{"type":"subagent.completed","agentId":"a1","data":{}}`),
+		say("two"),
+	}, stop)...)
+	c := f.open(t, nil)
+	for _, want := range []string{"one", "two"} {
+		rec, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{})
+		dump := backendtest.Dump(rec.Events())
+		if err != nil || !slices.Equal(messages(rec), []string{want}) || strings.Contains(dump, "late") {
+			t.Errorf("%v\n%s", err, dump)
+		}
+		heard := strings.Contains(dump, "again") && strings.Count(dump, "subagent.start") == 1 && strings.Count(dump, "subagent.complete") == 1
+		if want == "two" && !heard {
+			t.Errorf("the sub-agent is not heard\n%s", dump)
+		}
+	}
+}

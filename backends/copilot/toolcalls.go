@@ -189,8 +189,14 @@ func (t *translator) agentOf(id string) *agent {
 // ofAgent is what a sub-agent says: never a part of the main answer.
 func (t *translator) ofAgent(e *event) {
 	d := &e.Data
+	known := t.agents[e.AgentID] != nil
 	a := t.agentOf(e.AgentID)
 	switch e.Type {
+	case evUser:
+		if !known { // it was started in a turn before
+			a.open = true
+			t.emit(events.SubagentStart{ID: e.AgentID})
+		}
 	case evMessagePart:
 		t.said[d.MessageID] = true
 		t.emit(events.SubagentDelta{ID: e.AgentID, ParentID: a.call, Name: a.name, Text: d.DeltaContent})
