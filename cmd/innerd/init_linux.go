@@ -135,6 +135,9 @@ func untilSignal[T any](ctx context.Context, signals <-chan os.Signal, f func(co
 	for {
 		select {
 		case m := <-done:
+			if m.err == nil && ctx.Err() != nil { // what was made just before the signal counts for nothing
+				return m.v, context.Cause(ctx)
+			}
 			return m.v, m.err
 		case sig := <-signals:
 			if sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGQUIT {

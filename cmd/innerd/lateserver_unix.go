@@ -55,6 +55,9 @@ func (s *server) lateSettings(ctx context.Context) error {
 		s.late = conn // process 1 sees our end by it
 		defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })()
 		kept, err := bufio.NewReader(conn).ReadBytes('\n')
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx) // a stop, and no fault of process 1
+		}
 		if err != nil {
 			return fmt.Errorf("ask process 1 for the configuration: %w", err)
 		}
