@@ -92,7 +92,11 @@ func (s *Service) deliver(ctx context.Context, d *delivery, payload []byte) erro
 	wait, began := s.opt.Backoff, time.Now()
 	for try := 1; ; try++ {
 		err := s.post(ctx, d, payload)
-		s.note(d, err)
+		if errors.Is(err, errGone) {
+			s.note(d, nil) // an answer like another: the place is there
+		} else if ctx.Err() == nil {
+			s.note(d, err)
+		}
 		if err == nil || errors.Is(err, errGone) || ctx.Err() != nil {
 			return err
 		}

@@ -202,6 +202,42 @@ func TestReceiversThatFailStandApart(t *testing.T) {
 	}
 }
 
+// A receiver that wants nothing more, or is deleted while it is called, says
+// nothing against the place where it is.
+func TestReceiversThatAreGoneDoNotFail(t *testing.T) {
+	var mu sync.Mutex
+	asked, end := map[string]int{}, make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked[r.URL.Path]++
+		mu.Unlock()
+		if r.URL.Path == "/gone" {
+			w.WriteHeader(http.StatusGone)
+			return
+		}
+		select {
+		case <-r.Context().Done():
+		case <-end:
+		}
+	}))
+	t.Cleanup(srv.Close)
+	t.Cleanup(func() { close(end) })
+	calls := func(path string) int { mu.Lock(); defer mu.Unlock(); return asked[path] }
+	st := &store{files: map[string][]byte{}}
+	s := service(t, st, nil)
+	create(t, s, "me", "task-gone", "a", srv.URL+"/gone")
+	waitFor(t, func() bool { return strings.Contains(st.text(), `"done":true`) })
+	create(t, s, "me", "task-deleted", "a", srv.URL+"/deleted")
+	waitFor(t, func() bool { return calls("/deleted") == 1 })
+	if err := s.Delete("me", "task-deleted", "a"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 32 {
+		create(t, s, "me", fmt.Sprint("task-", i), "a", srv.URL+"/other")
+	}
+	waitFor(t, func() bool { return calls("/other") == 16 }) // all that those that take may have
+}
+
 // A receiver that takes nothing is not tried for ever, also not after a restart.
 func TestReceiversAreGivenUp(t *testing.T) {
 	var mu sync.Mutex
