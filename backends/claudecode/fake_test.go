@@ -202,6 +202,12 @@ func openFake(t *testing.T, bare bool, session string, acts ...act) *faked {
 // openFakeAt is openFake with a program that runs the fake.
 func openFakeAt(t *testing.T, path string, bare bool, session string, acts ...act) *faked {
 	t.Helper()
+	return openFakeFor(t, 300*time.Millisecond, path, bare, session, acts...)
+}
+
+// openFakeFor is openFakeAt with the time that a canceled turn has.
+func openFakeFor(t *testing.T, grace time.Duration, path string, bare bool, session string, acts ...act) *faked {
+	t.Helper()
 	f := &faked{script: filepath.Join(t.TempDir(), "script"), home: t.TempDir()}
 	script := acts
 	if !bare {
@@ -219,7 +225,7 @@ func openFakeAt(t *testing.T, path string, bare bool, session string, acts ...ac
 	}
 	var err error
 	f.Conversation, err = b.Open(t.Context(), backends.Config{
-		ID: "01TESTTESTTESTTESTTESTTEST", Dir: t.TempDir(), Grace: 300 * time.Millisecond, Session: backends.Session{ID: session}, AddDirs: []string{"/an/added/folder"},
+		ID: "01TESTTESTTESTTESTTESTTEST", Dir: t.TempDir(), Grace: grace, Session: backends.Session{ID: session}, AddDirs: []string{"/an/added/folder"},
 		Env: map[string]string{"CLAUDECODE_TEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "CLAUDE_CONFIG_DIR": "/not/this"},
 		Save: func(s backends.Session) error {
 			if f.save != nil {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
@@ -67,7 +69,11 @@ func TestLateWords(t *testing.T) {
 // and is not ended for its silence.
 func TestIdleBeforeItsWorkEnded(t *testing.T) {
 	t.Parallel()
-	f := openFake(t, false, "",
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := openFakeFor(t, time.Minute, self, false, "",
 		act{Expect: `"type":"user"`},
 		act{Print: `{"type":"command_lifecycle","command_uuid":"{{uuid}}","state":"started"}`},
 		act{Print: `{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"b1"}]}`},
@@ -83,7 +89,7 @@ func TestIdleBeforeItsWorkEnded(t *testing.T) {
 	)
 	turn := backendtest.Turn{Host: backendtest.Host{Cancel: backendtest.Cancel{On: events.TypeMessageDelta}}}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	_, _, err := runIn(ctx, t, f, turn, backends.Settings{Background: backends.BackgroundWait}, func() { cancel(backends.ErrCanceled) })
+	_, _, err = runIn(ctx, t, f, turn, backends.Settings{Background: backends.BackgroundWait}, func() { cancel(backends.ErrCanceled) })
 	if !errors.Is(err, backends.ErrCanceled) {
 		t.Error(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"innerd/test/agents"
+
 	"innerd/backends"
 	"innerd/backends/backendtest"
 	"innerd/backends/claudecode"
@@ -22,9 +24,7 @@ func versionScript(t *testing.T, dir, body string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte("#!/bin/sh\necho x >> "+dir+"/calls\n"+body+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, path, "#!/bin/sh\necho x >> "+dir+"/calls\n"+body+"\n")
 	return path
 }
 

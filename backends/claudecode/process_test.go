@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"innerd/test/agents"
+
 	"innerd/backends"
 	"innerd/backends/backendtest"
 	"innerd/events"
@@ -425,9 +427,7 @@ func TestSweepBehindAScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "claude")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+self+" \"$@\"\nexit $?\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, path, "#!/bin/sh\n"+self+" \"$@\"\nexit $?\n")
 	turn := func(text string) []act { return []act{{Expect: `"type":"user"`}, say(text), {Print: okResult}} }
 	f := openFakeAt(t, path, false, "", slices.Concat(turn("one"), turn("two"), []act{{Drain: true}})...)
 	for _, want := range []string{"one", "two"} {

@@ -52,9 +52,7 @@ func newBench(t testing.TB) *bench {
 	}
 	script := fmt.Sprintf("#!/bin/sh\n[ -n \"$TEST_PIDS\" ] && echo $$ >> \"$TEST_PIDS\"\n"+
 		"[ -n \"$TEST_NOISE\" ] && exec %q \"$@\"\nexec %q \"$@\"\n", self, b.claude)
-	if err := os.WriteFile(b.wrapper, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, b.wrapper, script)
 	return b
 }
 

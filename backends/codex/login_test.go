@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"innerd/test/agents"
+
 	"innerd/backends"
 	"innerd/backends/codex"
 	"innerd/events"
@@ -21,9 +23,7 @@ func versionScript(t *testing.T, path, body string) string {
 		t.Fatal(err)
 	}
 	script := "#!/bin/sh\necho x >> " + filepath.Dir(path) + "/calls\n" + body + "\n"
-	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, path, script)
 	return path
 }
 

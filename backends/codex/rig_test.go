@@ -51,9 +51,7 @@ func newBench(t testing.TB) *bench {
 	}
 	script := fmt.Sprintf("#!/bin/sh\n[ -n \"$TEST_PIDS\" ] && echo $$ >> \"$TEST_PIDS\"\n"+
 		"[ -n \"$TEST_NOISE$TEST_RECORD\" ] && exec %q \"$@\"\nexec %q \"$@\"\n", self, b.codex)
-	if err := os.WriteFile(b.wrapper, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, b.wrapper, script)
 	return b
 }
 

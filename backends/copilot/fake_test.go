@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"innerd/test/agents"
+
 	"innerd/backends"
 	"innerd/backends/backendtest"
 	"innerd/backends/copilot"
@@ -271,9 +273,7 @@ func fakeBinary(t *testing.T) string {
 		}
 	}
 	path := filepath.Join(dir, "copilot")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec "+self+" \"$@\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, path, "#!/bin/sh\nexec "+self+" \"$@\"\n")
 	return path
 }
 

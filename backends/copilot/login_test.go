@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"innerd/test/agents"
+
 	"innerd/backends"
 	"innerd/backends/backendtest"
 	"innerd/backends/copilot"
@@ -30,9 +32,7 @@ func program(t *testing.T, dir, body string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "copilot")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\necho x >> "+dir+"/calls\n"+body+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, path, "#!/bin/sh\necho x >> "+dir+"/calls\n"+body+"\n")
 	return path
 }
 
@@ -131,9 +131,7 @@ func TestLoader(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(loader), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(loader, []byte("#!/bin/sh\nexit 9\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, loader, "#!/bin/sh\nexit 9\n")
 	link := filepath.Join(t.TempDir(), "copilot")
 	if err := os.Symlink(loader, link); err != nil {
 		t.Fatal(err)

@@ -57,9 +57,7 @@ func newBench(t testing.TB) *bench {
 	}
 	script := fmt.Sprintf("#!/bin/sh\n[ -n \"$TEST_PIDS\" ] && echo $$ >> \"$TEST_PIDS\"\n"+
 		"[ -n \"$TEST_NOISE\" ] && exec %q \"$@\"\nexec %q \"$@\"\n", self, b.copilot)
-	if err := os.WriteFile(b.wrapper, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, b.wrapper, script)
 	// What lies beside the binary lies beside the script.
 	for _, name := range []string{"package.json", "pkg-cache"} {
 		if err := os.Symlink(filepath.Join(filepath.Dir(pinned.Path), name), filepath.Join(dir, name)); err != nil {

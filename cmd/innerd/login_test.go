@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"innerd/test/agents"
+
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
@@ -222,9 +224,7 @@ func TestLoginIsUsed(t *testing.T) {
 			h := newHome(t)
 			fake := filepath.Join(h.dir, "vendor")
 			script := "#!/bin/sh\ncase \"$*\" in *ersion*) echo '" + c.version + "'; exit;; esac\ntest -t 0 || exit 9\n" + c.leaves + " || exit 8\necho as $(id -u), code?\nread code\necho \"logged in with $code\"\nexit 3\n"
-			if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			agents.WriteProgram(t, fake, script)
 			h.env = append(h.env, c.env+"="+fake)
 			uid := os.Getuid()
 			if uid == 0 { // agents have a user of their own, then

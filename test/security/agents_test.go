@@ -121,9 +121,7 @@ func TestBridgeTokenOpensNothingElse(t *testing.T) {
 	dir := t.TempDir()
 	seen, wrapper := filepath.Join(dir, "stdin"), filepath.Join(dir, "codex")
 	script := fmt.Sprintf("#!/bin/sh\ncase \" $* \" in *app-server*) tee -a %s | exec %s \"$@\";; *) exec %[2]s \"$@\";; esac\n", seen, a.path(t).Path)
-	if err := os.WriteFile(wrapper, []byte(script), 0o755); err != nil { //nolint:gosec // a program
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, wrapper, script)
 	s := server.New(t, innerd)
 	s.Env = append(s.Env, a.variable+"="+wrapper)
 	s.Start()

@@ -14,13 +14,15 @@ import (
 	"innerd/backends"
 	"innerd/backends/internal/cli"
 	"innerd/backends/internal/proc"
+	"innerd/test/agents"
 )
 
 func program(t *testing.T, path, body string) string {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755)); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	agents.WriteProgram(t, path, "#!/bin/sh\n"+body+"\n")
 	return path
 }
 
