@@ -103,12 +103,6 @@ func (c *conversation) note(store *journal.Store, change func(*storedConversatio
 	return c.write(func(data []byte) error { return store.OverwriteFile(aheadFile(c.id), sealed(data)) }, store, change)
 }
 
-// noteAgain is note in a turn that was noted before: what the agent was told
-// must not be lost while this is written.
-func (c *conversation) noteAgain(store *journal.Store, change func(*storedConversation)) error {
-	return c.write(func(data []byte) error { return store.PutFile(stateFile(c.id), data) }, store, change)
-}
-
 // sealed is data behind its sum: what is overwritten where it stands may be
 // found half old, half new.
 func sealed(data []byte) []byte {

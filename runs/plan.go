@@ -42,7 +42,9 @@ func (m *Manager) plan(l *live, hist []history.Message, fresh bool) plan {
 func (m *Manager) tell(l *live, p plan, prompt history.Message) error {
 	return l.conv.note(m.store, func(st *storedConversation) {
 		st.Record.Told(l.meta.ID, m.accepted.Add(1), p.Decision, prompt)
-		st.LastUsed = l.meta.Created
+		if l.meta.Created.After(st.LastUsed) { // not where the clock was set back: what is newer would look older
+			st.LastUsed = l.meta.Created
+		}
 	})
 }
 

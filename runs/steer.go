@@ -186,7 +186,7 @@ func (m *Manager) steered(l *live, msgs []history.Message) {
 		}
 	}
 	l.rec.steered(strings.Join(texts, "\n"))
-	err := l.conv.noteAgain(m.store, func(st *storedConversation) {
+	err := l.conv.update(m.store, func(st *storedConversation) {
 		for _, t := range texts {
 			st.Record.Steered(l.meta.ID, t)
 		}
