@@ -203,7 +203,7 @@ func (p *Places) add(c *limitedConn) (freed <-chan struct{}, ok bool) {
 	}
 	freed = p.freed
 	var rests *limitedConn
-	if short && c.from.has < c.from.most {
+	if short && (c.from.has < c.from.most || c.from.most == p.total) { // or it would gain nothing
 		rests = p.idleLocked(time.Now().Add(-idleEnough))
 	}
 	p.mu.Unlock()
