@@ -72,8 +72,10 @@ func (p *Places) Hold(ctx context.Context) (leave func(), err error) {
 		return nil, errNoPlace
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { untilHungUp(ctx, cancel) }) // ends with ctx; who asked itself would lose its turn each time
+	defer watch.Wait()
 	defer cancel(nil)
-	go untilHungUp(ctx, cancel) // ends with Hold; who asked itself would lose its turn each time
 	select {
 	case p.held <- struct{}{}:
 		return sync.OnceFunc(func() { <-p.held }), nil
