@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"innerd/test/agents"
 )
 
 // contained is an `innerd init` as a container would run it, but that it is
@@ -47,12 +49,10 @@ func asInitUser(t *testing.T, uid uint32, services string, env []string) *contai
 	}
 	program := filepath.Join(root, "innerd")
 	raw, err := os.ReadFile(binary)
-	if err == nil {
-		err = os.WriteFile(program, raw, 0o755)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	agents.WriteProgram(t, program, string(raw))
 	h := &home{t: t, dir: root, env: append([]string{
 		"PATH=" + os.Getenv("PATH"), "INNERD_STATE_DIR=" + root + "/state", "INNERD_AGENT_HOME=" + root + "/agents",
 		"INNERD_WORKSPACE=" + root + "/work", "INNERD_LISTEN=127.0.0.1:" + freePort(t), "INNERD_LOG_FORMAT=json", "INNERD_API_KEYS=ci:key",

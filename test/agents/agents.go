@@ -1,4 +1,5 @@
-// Package agents finds the pinned agents that `make agents` installed.
+// Package agents finds the pinned agents that `make agents` installed, and writes
+// the programs that tests put in their place.
 package agents
 
 import (

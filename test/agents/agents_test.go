@@ -62,9 +62,7 @@ func fakeNPM(t *testing.T, binary string) (path string) {
 	if binary == "" {
 		script = "#!/bin/sh\necho 'npm error code EINTEGRITY' >&2\nexit 1\n"
 	}
-	if err := os.WriteFile(filepath.Join(dir, "npm"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	agents.WriteProgram(t, filepath.Join(dir, "npm"), script)
 	return dir + ":/usr/bin:/bin"
 }
 
