@@ -3,6 +3,8 @@ package codex_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +100,51 @@ func TestCompactionBeginsLate(t *testing.T) {
 				if err := <-ended; !errors.Is(err, backends.ErrCanceled) {
 					t.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+// TestRefusedCompaction: one that codex refuses, at once or when nobody waits
+// for it any more, never begins: the next turn is not taken for it, however
+// fast that is.
+func TestRefusedCompaction(t *testing.T) {
+	t.Parallel()
+	const refused = `{"id":{{id}},"error":{"code":-32600,"message":"not now"}}`
+	for name, late := range map[string]bool{"at once": false, "late": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gate := filepath.Join(t.TempDir(), "gate")
+			answer := []string{refused}
+			if late {
+				answer = []string{"!gate " + gate, refused}
+			}
+			st := newStage(t, script{
+				"thread/compact/start": {answer},
+				"turn/start":           {{accepted, started, said("one"), finished}, {started, said("two"), finished, accepted}},
+			})
+			c := st.open(idA, "")
+			if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			ended := make(chan error, 1)
+			go func() { ended <- c.(backends.Compacter).Compact(ctx) }() // ends with the refusal, or the cancel
+			if late {
+				st.await("thread/compact/start")
+				cancel(backends.ErrCanceled)
+			}
+			err := <-ended
+			if own := new(backends.Error); late && !errors.Is(err, backends.ErrCanceled) || !late && !errors.As(err, &own) {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(gate, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{})
+			if err != nil || !slices.Equal(texts(evs), []string{"two"}) {
+				t.Errorf("%v\n%s", err, backendtest.Dump(evs))
 			}
 		})
 	}
