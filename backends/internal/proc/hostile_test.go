@@ -340,9 +340,10 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// With few descriptors left, Start works or fails cleanly at each step.
-func TestNoDescriptors(t *testing.T) {
-	s, state := supervisor(t)
+// noDescriptors leaves this process none; those that it opened for that can be
+// closed one by one.
+func noDescriptors(t *testing.T) (held []*os.File, release func()) {
+	t.Helper()
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
 		t.Fatal(err)
@@ -352,8 +353,6 @@ func TestNoDescriptors(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old) }()
-	var held []*os.File
 	for {
 		f, err := os.Open("/dev/null")
 		if err != nil {
@@ -361,10 +360,24 @@ func TestNoDescriptors(t *testing.T) {
 		}
 		held = append(held, f)
 	}
+	release = func() {
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old)
+		for _, f := range held {
+			_ = f.Close()
+		}
+		held = nil
+	}
+	t.Cleanup(release)
+	return held, release
+}
+
+// With few descriptors left, Start works or fails cleanly at each step.
+func TestNoDescriptors(t *testing.T) {
+	s, state := supervisor(t)
+	held, release := noDescriptors(t)
 	failed, worked := 0, 0
-	for range 20 {
-		_ = held[0].Close()
-		held = held[1:]
+	for n := range 20 {
+		_ = held[n].Close()
 		c, err := s.Start(t.Context(), s.self("once", proc.Command{}))
 		if err == nil {
 			worked++
@@ -376,9 +389,7 @@ func TestNoDescriptors(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
-	for _, f := range held {
-		_ = f.Close()
-	}
+	release()
 	if failed < 5 || worked < 3 {
 		t.Errorf("%d failed, %d worked", failed, worked)
 	}
@@ -436,4 +447,22 @@ func TestSweepInAScript(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Whether a process is the agent in a script cannot be known without a
+// descriptor: it is not taken for a stranger, whom the sweep would end.
+func TestAgentInAScriptWithoutDescriptors(t *testing.T) {
+	s, _ := supervisor(t)
+	child, _ := s.running(t, "wrapper", proc.Command{})
+	eventually(t, "both commands run", func() bool { return len(marked(t, child.Mark()+".")) == 2 })
+	if all, err := proc.AgentOf(child.PID(), func() {}); err != nil || len(all) != 2 {
+		t.Fatalf("the script and its agent: %v, %v", all, err)
+	}
+	release := func() {}
+	all, err := proc.AgentOf(child.PID(), func() { _, release = noDescriptors(t) })
+	release()
+	if !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("what could not be read was taken for known: %v, %v", all, err)
+	}
+	stop(t, child, 8*time.Second)
 }

@@ -72,7 +72,10 @@ func look(t Target, known map[int]uint64) (found []stat, settled bool, err error
 	}
 	settled = !slices.ContainsFunc(gone, func(pid int) bool { _, ok := known[pid]; return !ok })
 	k := newKin(all)
-	spared := agentOf(all, t.Spare)
+	spared, err := agentOf(all, t.Spare)
+	if err != nil {
+		return nil, false, err
+	}
 	for pid := range spared {
 		k.spare[all[pid].session] = true
 	}
@@ -99,7 +102,7 @@ func look(t Target, known map[int]uint64) (found []stat, settled bool, err error
 		}
 		environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		switch {
-		case err != nil && !passing(err):
+		case unknown(err) != nil:
 			return nil, false, err
 		case hasMark(environ, t.Mark) && hasVariable(environ, t.With):
 			k.add(s)
@@ -119,45 +122,81 @@ func look(t Target, known map[int]uint64) (found []stat, settled bool, err error
 // agentOf is a child and what of it is the agent that we speak with: a script
 // that does not become its agent, but waits for it, has lent it one of the
 // pipes to us. Commands have others: an agent keeps these for itself, and one
-// that a command has opened by its name in /proc is not the same.
-func agentOf(all map[int]stat, child int) map[int]bool {
+// that a command has opened by its name in /proc is not the same. An error says
+// that it cannot be known: who is not of it may be a stranger, and is ended.
+func agentOf(all map[int]stat, child int) (map[int]bool, error) {
 	chain := map[int]bool{}
 	if _, ok := all[child]; !ok {
-		return chain
+		return chain, nil
 	}
 	chain[child] = true
-	in, out := fileOf(child, 0), fileOf(child, 1)
+	var lent [2]string // stdin and stdout
+	for fd := range lent {
+		var err error
+		if lent[fd], err = fileOf(child, fd); err != nil {
+			return nil, err
+		}
+	}
 	for before := 0; len(chain) > before; {
 		before = len(chain)
 		for pid, s := range all {
-			if !chain[pid] && chain[s.ppid] && (in != "" && fileOf(pid, 0) == in || out != "" && fileOf(pid, 1) == out) {
+			if chain[pid] || !chain[s.ppid] {
+				continue
+			}
+			has, err := hasAny(pid, lent)
+			if err != nil {
+				return nil, err
+			}
+			if has {
 				chain[pid] = true
 			}
 		}
 	}
-	return chain
+	return chain, nil
+}
+
+// hasAny reports whether a process's stdin or stdout is that of files.
+func hasAny(pid int, files [2]string) (bool, error) {
+	for fd, file := range files {
+		if file == "" {
+			continue
+		}
+		if got, err := fileOf(pid, fd); err != nil || got == file {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // fileOf names a pipe that a process has open; "" if that is none, or is not
 // ours to see. A pipe that was inherited has another name than one that was
 // opened anew: the kernel marks what was opened by a path (O_LARGEFILE, whose
 // value is each architecture's own).
-func fileOf(pid, fd int) string {
+func fileOf(pid, fd int) (string, error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	name, err := os.Readlink(dir + "/fd/" + strconv.Itoa(fd))
 	if err != nil || !strings.HasPrefix(name, "pipe:") && !strings.HasPrefix(name, "socket:") {
-		return ""
+		return "", unknown(err)
 	}
 	info, err := os.ReadFile(dir + "/fdinfo/" + strconv.Itoa(fd))
 	if err != nil {
-		return ""
+		return "", unknown(err)
 	}
 	_, flags, _ := strings.Cut(string(info), "flags:")
 	flags, _, _ = strings.Cut(flags, "\n")
 	n, _ := strconv.ParseUint(strings.TrimSpace(flags), 8, 64)
 	// These can be changed at any time, by any who have it.
 	n &^= unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_APPEND | unix.O_ASYNC | unix.O_DIRECT | unix.O_NOATIME
-	return name + " " + strconv.FormatUint(n, 8)
+	return name + " " + strconv.FormatUint(n, 8), nil
+}
+
+// unknown is an error of ours, out of descriptors say, after which nothing is
+// known of a process; nil for one that is the process's own.
+func unknown(err error) error {
+	if err == nil || passing(err) {
+		return nil
+	}
+	return err
 }
 
 // passing errors are those of a process that has just ended or is not ours.
