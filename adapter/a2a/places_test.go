@@ -152,3 +152,101 @@ func TestPanicsKeepNoPlace(t *testing.T) {
 		}
 	}
 }
+
+// A stream holds a place as long as it is open, whatever it came with: also with
+// the result of a tool alone, for which SendMessage does not wait. The result
+// comes in where no place is left, and is answered with the task as it is.
+func TestStreamsOfResultsHoldAPlace(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		p := &places{}
+		s := served(t, p, nil)
+		c := a2a.Call{Ext: true}
+		st, err := s.SendStreamingMessage(t.Context(), c, calling(t, `[{"call":{"tool":"lookup","arguments":{}}},{"ask":{"message":"which?"}}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		task, call := requested(t, st)
+		p.full.Store(full)
+		req := words(t, task, "", "")
+		req.Message.Parts = []spec.Part{{Data: json.RawMessage(`{"toolCallId":"` + call + `","result":"found"}`)}}
+		more, err := s.SendStreamingMessage(t.Context(), c, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int64(2)
+		if full {
+			want = 1
+		}
+		if n := p.taken.Load(); n != want {
+			t.Errorf("full %v: %d places are taken by the two streams", full, n)
+		}
+		if last := drained(t, more); full == (last == spec.StateInputRequired) {
+			t.Errorf("full %v: the stream of the result ended in %s", full, last)
+		}
+		more.Close()
+		if last := drained(t, st); last != spec.StateInputRequired {
+			t.Errorf("full %v: the result did not come in: %s", full, last)
+		}
+		st.Close()
+		if n := p.taken.Load(); n != 0 {
+			t.Errorf("full %v: %d places are still taken", full, n)
+		}
+	}
+}
+
+// calling is a message that has the agent play steps, with a tool of the client's.
+func calling(t *testing.T, steps string) *spec.SendMessageRequest {
+	t.Helper()
+	raw, err := json.Marshal(map[string]any{extension.URI: map[string]any{
+		"agent_options":       map[string]any{"script": json.RawMessage(steps)},
+		"native_tool_schemas": []any{map[string]any{"name": "lookup", "description": "looks up", "parameters": map[string]any{"type": "object"}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := words(t, "", "go", "")
+	req.Message.Metadata = raw
+	return req
+}
+
+// requested reads a stream up to the call of a client's tool.
+func requested(t *testing.T, st *a2a.Stream) (task, call string) {
+	t.Helper()
+	for {
+		r, err := st.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Task != nil {
+			task = r.Task.ID
+		}
+		if r.StatusUpdate == nil || r.StatusUpdate.Status.Message == nil {
+			continue
+		}
+		for _, part := range r.StatusUpdate.Status.Message.Parts {
+			var e extension.Event
+			if json.Unmarshal(part.Data, &e) == nil && e.HostTool != nil {
+				return task, e.HostTool.ID
+			}
+		}
+	}
+}
+
+// drained reads a stream to its end, and gives the task's last state in it.
+func drained(t *testing.T, st *a2a.Stream) (last spec.TaskState) {
+	t.Helper()
+	for {
+		r, err := st.Next(t.Context())
+		switch {
+		case errors.Is(err, io.EOF):
+			return last
+		case err != nil:
+			t.Fatal(err)
+		case r.Task != nil:
+			last = r.Task.Status.State
+		case r.StatusUpdate != nil:
+			last = r.StatusUpdate.Status.State
+		}
+	}
+}

@@ -31,7 +31,7 @@ type turn struct {
 func (s *Server) SendMessage(ctx context.Context, c Call, req *spec.SendMessageRequest) (*spec.StreamResponse, error) {
 	cfg := req.Configuration
 	waits := cfg == nil || !cfg.ReturnImmediately
-	t, leave, err := s.takePlaced(ctx, c, req, waits)
+	t, leave, err := s.takePlaced(ctx, c, req, func(t turn) bool { return waits && !t.brief })
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *Server) SendMessage(ctx context.Context, c Call, req *spec.SendMessageR
 // SendStreamingMessage takes a message and gives its task, then what happens,
 // until the task has ended or waits for an answer.
 func (s *Server) SendStreamingMessage(ctx context.Context, c Call, req *spec.SendMessageRequest) (*Stream, error) {
-	t, leave, err := s.takePlaced(ctx, c, req, true)
+	t, leave, err := s.takePlaced(ctx, c, req, func(turn) bool { return true })
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Server) SendStreamingMessage(ctx context.Context, c Call, req *spec.Sen
 // when it has one; what is for a task that is there, its answers and results,
 // comes in before it waits for one, since other streams may wait for that. What
 // has come in is never refused: who sends it again would tell the agent twice.
-func (s *Server) takePlaced(ctx context.Context, c Call, req *spec.SendMessageRequest, lasts bool) (turn, func(), error) {
+func (s *Server) takePlaced(ctx context.Context, c Call, req *spec.SendMessageRequest, lasts func(turn) bool) (turn, func(), error) {
 	leave, kept := func() {}, false
 	defer func() { // also after a panic
 		if !kept {
@@ -91,7 +91,7 @@ func (s *Server) takePlaced(ctx context.Context, c Call, req *spec.SendMessageRe
 		}
 	}()
 	more := req.Message != nil && req.Message.TaskID != ""
-	if lasts && !more {
+	if !more && lasts(turn{}) {
 		place, err := s.hold(ctx)
 		if err != nil {
 			return turn{}, nil, err
@@ -102,7 +102,7 @@ func (s *Server) takePlaced(ctx context.Context, c Call, req *spec.SendMessageRe
 	if err != nil {
 		return turn{}, nil, err
 	}
-	if lasts && more && !t.brief && t.answer == nil {
+	if more && t.answer == nil && lasts(t) {
 		place, err := s.hold(ctx)
 		switch {
 		case err == nil:
