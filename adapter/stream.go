@@ -89,9 +89,7 @@ func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journa
 
 // pump writes until the log has ended.
 func (st *stream) pump(ctx context.Context) error {
-	if err := st.out.flush(); err != nil {
-		return err
-	}
+	st.held = true // the header, which goes out with the first frames, or alone where there are none
 	for {
 		batch, err := st.next(ctx)
 		switch {

@@ -34,20 +34,23 @@ func (s *Store) Stats() Stats {
 }
 
 // Run does what needs a clock until ctx ends: the sync each second, retention,
-// the reserve.
+// the reserve; and makes ahead what runs begin in.
 func (s *Store) Run(ctx context.Context) error {
 	const retain = 30 // ticks
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	s.Retain()
-	for n := 1; ; n++ {
+	for n := 0; ; {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-s.folders.want:
+			s.fillFolders()
+			continue
 		case <-ticker.C:
 		}
 		s.tick()
-		if n%retain == 0 {
+		if n++; n%retain == 0 {
 			s.Retain()
 		}
 	}
@@ -73,6 +76,7 @@ func (s *Store) tick() {
 	if s.full.Load() == 0 {
 		s.restoreReserve()
 		s.restoreStock()
+		s.fillFolders()
 	}
 	s.look()
 	s.spares.fill(s)

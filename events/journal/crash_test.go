@@ -110,20 +110,36 @@ func options(f *faults) *journal.Options {
 // and its successor at every operation of the recovery. Nothing that a reader
 // saw is missing, and a second recovery changes nothing.
 func TestCrashAtEveryStep(t *testing.T) {
+	t.Run("folders made in time", func(t *testing.T) { crashAtEveryStep(t, false) })
+	t.Run("folders made ahead", func(t *testing.T) { crashAtEveryStep(t, true) })
+}
+
+func crashAtEveryStep(t *testing.T, ready bool) {
 	f := newFaults()
 	s := open(t, t.TempDir(), options(f))
+	before := 0
+	if ready {
+		s.Tick()
+		before = f.count()
+	}
 	life(t, s)
 	_ = s.Close()
-	steps := f.count()
+	steps := f.count() - before
 	if steps < 50 {
 		t.Fatalf("%d steps", steps)
 	}
 	for k := range steps {
 		dir := t.TempDir()
 		f := newFaults()
-		crashAt(f, k)
+		if !ready {
+			crashAt(f, k)
+		}
 		var seen map[string][]string
 		if s, err := journal.Open(dir, options(f)); err == nil && !s.MemoryOnly() {
+			if ready {
+				s.Tick()
+				crashAt(f, k)
+			}
 			seen = life(t, s)
 			_ = s.Close()
 		} else if err == nil {

@@ -88,6 +88,7 @@ func (l *Log) finishLocked(d []events.Data, e RunEnd) error {
 	l.lines, l.spare, l.fresh = nil, nil, nil
 	l.s.table.settle(l.meta.ID)
 	l.s.noteEnded(l)
+	l.s.wantFolder()
 	return lost
 }
 

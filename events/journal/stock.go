@@ -40,8 +40,8 @@ func (s *Store) restoreStock() {
 		return // what somebody writes an end into is not ours, though its name is there
 	}
 	k.next = time.Now().Add(10 * time.Second)
-	if err := s.fs.MkdirAll(s.stockDir(), 0o700); err != nil {
-		return
+	if err := s.fs.Mkdir(s.stockDir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return // not with what is above it: a state directory that is gone stays away
 	}
 	k.names = k.names[:0]
 	for i := range stockFiles {

@@ -53,6 +53,7 @@ type Store struct {
 	reserve reserve
 	stock   stock
 	spares  spares
+	folders folders
 }
 
 // Open opens the state directory, making it where it is missing, takes its
@@ -65,6 +66,7 @@ func Open(dir string, opt *Options) (*Store, error) {
 		return nil, err
 	}
 	s.fs, s.log = s.opt.FS, s.opt.Logger
+	s.folders.want = make(chan struct{}, 1)
 	if dir == "" {
 		return s.inMemory(), nil
 	}
@@ -238,6 +240,9 @@ func (s *Store) begin(l *Log, request json.RawMessage) error {
 
 // freshDir makes a run's folder, without what may be left of a run of its id.
 func (s *Store) freshDir(dir string) error {
+	if s.takeFolder(dir) {
+		return nil
+	}
 	err := s.fs.Mkdir(dir, 0o700)
 	switch {
 	case errors.Is(err, fs.ErrExist):

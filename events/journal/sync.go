@@ -50,6 +50,9 @@ func (l *Log) syncAll() error {
 	l.disk.dirty, l.disk.unsynced = false, nil
 	l.mu.Unlock()
 	var errs []error
+	if f != nil || len(names) > 0 {
+		l.s.syncNames()
+	}
 	for _, name := range names {
 		if err := l.syncFile(name); err != nil {
 			errs = append(errs, err)

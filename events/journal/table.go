@@ -178,6 +178,8 @@ func (s *Store) recordEnd(id string, e RunEnd, size int64) error {
 	return err
 }
 
+const requestName = "request.json"
+
 type requestFile struct {
 	Meta    RunMeta         `json:"meta"`
 	Request json.RawMessage `json:"request"`
@@ -197,7 +199,7 @@ func writeRequest(fsys FS, l *Log, request json.RawMessage, sync bool) (err erro
 	// Put together by hand: a request may be large, and json.Marshal would look
 	// through all of it again.
 	data := slices.Concat([]byte(`{"meta":`), meta, []byte(`,"request":`), request, []byte("}"))
-	f, err := fsys.OpenFile(filepath.Join(l.dir, "request.json"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := fsys.OpenFile(filepath.Join(l.dir, requestName), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -210,7 +212,7 @@ func writeRequest(fsys FS, l *Log, request json.RawMessage, sync bool) (err erro
 
 func loadRequest(fsys FS, dir string) (requestFile, error) {
 	var f requestFile
-	data, err := readFile(fsys, filepath.Join(dir, "request.json"))
+	data, err := readFile(fsys, filepath.Join(dir, requestName))
 	if err != nil {
 		return f, err
 	}

@@ -167,7 +167,7 @@ func (k *recording) save(t *testing.T, dir string) {
 	if out, err := exec.CommandContext(t.Context(), "cp", "-r", k.r.State+"/.", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, name := range []string{"lock", "reserve", "children", "stock"} { // made anew by every server
+	for _, name := range []string{"lock", "reserve", "children", "stock", "ready"} { // made anew by every server
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}

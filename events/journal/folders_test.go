@@ -1,0 +1,180 @@
+package journal_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"innerd/events"
+	"innerd/events/journal"
+)
+
+// TestRunsBeginInReadyFolders: with folders made ahead, a run makes nothing on
+// the disk but a name; without one it makes its own.
+func TestRunsBeginInReadyFolders(t *testing.T) {
+	f := newFaults()
+	dir := t.TempDir()
+	s := open(t, dir, &journal.Options{FS: f, Logger: quiet})
+	s.Tick()
+	ready, err := os.ReadDir(filepath.Join(dir, "ready"))
+	if err != nil || len(ready) == 0 {
+		t.Fatal(ready, err)
+	}
+	made := 0
+	f.set(func(op, _ string, n int) (int, error) {
+		if op == "mkdir" {
+			made++
+		}
+		return n, nil
+	})
+	for i := range len(ready) + 2 {
+		l := create(t, s, fmt.Sprintf("run-%04d", i))
+		say(t, l, "a", "b")
+		end(t, l)
+	}
+	if made != 2 {
+		t.Fatalf("%d runs made %d folders", len(ready)+2, made)
+	}
+	f.set(nil)
+	s.Tick() // an end asks for more
+	if again, _ := os.ReadDir(filepath.Join(dir, "ready")); len(again) != len(ready) {
+		t.Fatalf("%d folders, then %d", len(ready), len(again))
+	}
+	_ = s.Close()
+	s = open(t, dir, &journal.Options{Logger: quiet})
+	for i := range len(ready) + 2 {
+		l, err := s.Get(fmt.Sprintf("run-%04d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if req, err := l.Request(); err != nil || string(req) != `{"prompt":"hi"}` {
+			t.Fatal(string(req), err)
+		}
+		if got := visible(t, l, 0); len(got) != 4 {
+			t.Fatalf("%q", got)
+		}
+	}
+}
+
+// TestReadyFoldersOfAnotherServer: what a server has left behind, or somebody
+// has put there, is not what a run begins with.
+func TestReadyFoldersOfAnotherServer(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &journal.Options{Logger: quiet})
+	s.Tick()
+	_ = s.Close()
+	left, err := filepath.Glob(filepath.Join(dir, "ready", "*"))
+	if err != nil || len(left) == 0 {
+		t.Fatal(left, err)
+	}
+	for _, folder := range left {
+		for _, name := range []string{"000000000001.jsonl", "000000000001.idx", "request.json"} {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte("{}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s = open(t, dir, &journal.Options{Logger: quiet})
+	s.Tick()
+	l := create(t, s, "run-clean")
+	say(t, l, "a", "b")
+	end(t, l)
+	if got := visible(t, l, 0); len(got) != 4 {
+		t.Fatalf("%q", got)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "runs", "run-clean", "000000000001.jsonl"))
+	if err != nil || strings.Count(string(raw), "\n") != 4 {
+		t.Fatalf("%v %s", err, raw)
+	}
+}
+
+// TestReadyFolderOfATakenName: what a deleted run has left does not become a
+// part of the next one of its id, and a folder is no reason to fail.
+func TestReadyFolderOfATakenName(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &journal.Options{Logger: quiet})
+	s.Tick()
+	old := filepath.Join(dir, "runs", "run-again")
+	if err := os.MkdirAll(filepath.Join(old, "blobs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := create(t, s, "run-again")
+	say(t, l, "a")
+	end(t, l)
+	if _, err := os.Stat(filepath.Join(old, "blobs")); !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "ready")); err != nil { // and somebody takes them away
+		t.Fatal(err)
+	}
+	create(t, s, "run-more")
+}
+
+// TestNamesAreDurable: before the end of a run is visible, the name of its
+// folder is on the device, too; a sync of its files does that only for folders
+// that were made under it.
+func TestNamesAreDurable(t *testing.T) {
+	f := newFaults()
+	s := open(t, t.TempDir(), &journal.Options{FS: f, Logger: quiet, Fsync: journal.FsyncEnd})
+	s.Tick()
+	l := create(t, s, "run-named")
+	say(t, l, "a")
+	var order []string
+	f.set(func(op, name string, n int) (int, error) {
+		if op == "syncdir" && filepath.Base(name) == "runs" {
+			order = append(order, fmt.Sprintf("named, last seen %d", l.Last()))
+		}
+		return n, nil
+	})
+	end(t, l)
+	if want := []string{"named, last seen 1"}; !slices.Equal(order, want) {
+		t.Fatalf("%q", order)
+	}
+	// A file system that syncs no folders is no reason to end a run.
+	f.set(func(op, name string, n int) (int, error) {
+		if op == "syncdir" && filepath.Base(name) == "runs" {
+			return 0, syscall.EINVAL
+		}
+		return n, nil
+	})
+	l = create(t, s, "run-unnamed")
+	say(t, l, "a")
+	end(t, l)
+	if e, ok := l.Ended(); !ok || e.State != events.Completed || s.Stats().SyncErrors == 0 {
+		t.Fatal(e, ok, s.Stats().SyncErrors)
+	}
+}
+
+// TestFoldersThatCannotBeMade: where that fails at any step, runs begin all the
+// same, and it is tried again later.
+func TestFoldersThatCannotBeMade(t *testing.T) {
+	for k := range 12 {
+		f := newFaults()
+		dir := t.TempDir()
+		s := open(t, dir, &journal.Options{FS: f, Logger: quiet})
+		n := 0
+		f.set(func(_, name string, b int) (int, error) {
+			if strings.Contains(name, "/ready") {
+				if n++; n > k {
+					return 0, syscall.ENOSPC
+				}
+			}
+			return b, nil
+		})
+		s.Tick()
+		f.set(nil)
+		for i := range 3 {
+			l := create(t, s, fmt.Sprint("run-after-", i))
+			say(t, l, "a")
+			end(t, l)
+			if got := visible(t, l, 0); len(got) != 3 {
+				t.Fatalf("cut off at %d: %q", k, got)
+			}
+		}
+		_ = s.Close()
+	}
+}
