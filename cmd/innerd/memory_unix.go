@@ -121,11 +121,11 @@ const (
 )
 
 // rest gives memory back that only the work needed, once for each time of rest:
-// the runtime itself keeps what was free until others press for it, and those
-// who pay for a container pay for that.
+// the runtime itself keeps what was free until others press for it, the kernel
+// keeps the pages of the program, and those who pay for a container pay for that.
 type rest struct {
 	since  time.Time // of the rest that it was given back in
-	giveUp func()    // debug.FreeOSMemory
+	giveUp func()    // trim
 }
 
 // look is told since when the server rests, and whether it does.
@@ -139,7 +139,7 @@ func (r *rest) look(now, since time.Time, resting bool) {
 
 // keepSmall looks until ctx ends.
 func (s *server) keepSmall(ctx context.Context) error {
-	r := rest{giveUp: debug.FreeOSMemory}
+	r := rest{giveUp: trim}
 	tick := time.NewTicker(restLook)
 	defer tick.Stop()
 	for {

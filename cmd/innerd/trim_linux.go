@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trim gives back what only the start needed: garbage, and pages of this
-// program's file, which are read again where they are needed again. A sandbox
-// waits most of its life, and there are thousands on a machine.
+// trim gives back what only the start, or the work before a rest, needed:
+// garbage, and pages of this program's file, which are read again where they are
+// needed again. A sandbox waits most of its life, and there are thousands on a
+// machine.
 func trim() {
 	debug.FreeOSMemory()
 	self, err := os.Readlink("/proc/self/exe")

@@ -62,8 +62,8 @@ type figures struct {
 	load     load
 	took     time.Duration // from the moment at which all ran to the first end
 	cpu      time.Duration // of the server meanwhile
-	rss      int64         // the most that was seen
-	fds      int
+	memory                 // the most that was seen of each
+	fds      int           // the most that was seen
 	compared ledger.Result
 }
 
@@ -224,7 +224,7 @@ func (f *figures) watch(t *testing.T, pid int, marks []*mark) {
 			t.Error(err)
 			return
 		}
-		f.rss, f.fds = max(f.rss, v.rss), max(f.fds, v.fds)
+		f.memory, f.fds = f.raised(v.memory), max(f.fds, v.fds)
 		f.cpu, f.took = v.cpu-before.cpu, time.Since(begin)
 	}
 }

@@ -12,9 +12,22 @@ import (
 	"time"
 )
 
+// memory is what a process holds of it, in bytes.
+type memory struct {
+	rss   int64 // all: of that
+	anon  int64 // is its own,
+	file  int64 // pages of files, its program's, which the kernel reads again where it took them back,
+	shmem int64 // and shared
+}
+
+// raised is the higher of each.
+func (m memory) raised(to memory) memory {
+	return memory{rss: max(m.rss, to.rss), anon: max(m.anon, to.anon), file: max(m.file, to.file), shmem: max(m.shmem, to.shmem)}
+}
+
 // vitals is what a process holds of the machine.
 type vitals struct {
-	rss      int64 // bytes
+	memory
 	fds      int
 	threads  int
 	children int
@@ -28,13 +41,19 @@ func look(pid int) (v vitals, err error) {
 	if err != nil {
 		return v, err
 	}
+	sizes := map[string]*int64{"VmRSS": &v.rss, "RssAnon": &v.anon, "RssFile": &v.file, "RssShmem": &v.shmem}
 	for line := range strings.Lines(string(status)) {
-		switch name, value, _ := strings.Cut(line, ":"); name {
-		case "VmRSS":
-			_, err = fmt.Sscan(value, &v.rss)
-			v.rss <<= 10
-		case "Threads":
+		name, value, _ := strings.Cut(line, ":")
+		size := sizes[name]
+		switch {
+		case size != nil:
+			_, err = fmt.Sscan(value, size)
+			*size <<= 10
+		case name == "Threads":
 			_, err = fmt.Sscan(value, &v.threads)
+		}
+		if err != nil {
+			return v, fmt.Errorf("%q: %w", line, err)
 		}
 	}
 	fds, ferr := os.ReadDir(dir + "/fd")
@@ -69,7 +88,13 @@ func childrenOf(pid int) (out []string) {
 // eventually waits for something that nothing announces.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	within(t, 3*time.Minute, what, is)
+}
+
+// within waits so long for something that nothing announces.
+func within(t testing.TB, limit time.Duration, what string, is func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -64,11 +64,12 @@ func TestManyRuns(t *testing.T) {
 descriptors before and after     %d, %d
 children before and after        %d, %d
 memory before and after          %.1f MB, %.1f MB (RSS; %d runs are kept)
+of that its own                  %.1f MB, %.1f MB%s
 kills, each with %d open runs    %d
 from exec to /ready              %.0f ms (median), %.0f ms (longest)
 runs that are listed then        %d`,
-		n, took.Seconds(), before.fds, after.fds, before.children, after.children, float64(before.rss)/1e6, float64(after.rss)/1e6, n,
-		leftOpen, kills, ms(starts[len(starts)/2]), ms(starts[len(starts)-1]), m.runs)
+		n, took.Seconds(), before.fds, after.fds, before.children, after.children, mb(before.rss), mb(after.rss), n,
+		mb(before.anon), mb(after.anon), perRun(before, after, n), leftOpen, kills, ms(starts[len(starts)/2]), ms(starts[len(starts)-1]), m.runs)
 	t.Log("\n" + text)
 	if !long("recovery") || t.Failed() {
 		return
@@ -78,6 +79,17 @@ runs that are listed then        %d`,
 		t.Errorf("it takes %v from exec to /ready", median)
 	}
 }
+
+// perRun says what a kept run costs, where the server has given back what it
+// does not need.
+func perRun(before, after vitals, n int) string {
+	if !long("recovery") {
+		return ""
+	}
+	return fmt.Sprintf(" at rest: %.1f kB of each kept run", float64(after.anon-before.anon)/float64(n)/1e3)
+}
+
+func mb(bytes int64) float64 { return float64(bytes) / 1e6 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
@@ -89,7 +101,7 @@ func (m *many) leaveNothing(n int) (took time.Duration, before, after vitals) {
 	for range perContext { // what a first run opens for good is no leak
 		m.one()
 	}
-	before = m.rest()
+	before = m.givenBack()
 	begin := time.Now()
 	for range n {
 		m.one()
@@ -100,7 +112,17 @@ func (m *many) leaveNothing(n int) (took time.Duration, before, after vitals) {
 		after = m.rest()
 		return after.fds <= before.fds+1
 	})
+	after.memory = m.givenBack().memory
 	return took, before, after
+}
+
+// givenBack is rest; in the long form when the server has given back what only
+// the work needed.
+func (m *many) givenBack() vitals {
+	if long("recovery") {
+		pause(m.T.Context(), givesBack)
+	}
+	return m.rest()
 }
 
 // rest waits until the server has no child, and gives what it has then.

@@ -81,6 +81,8 @@ func TestSoak(t *testing.T) {
 		s.play(t, min(40*time.Second, main-time.Since(begin)))
 		after = s.rest(t, &before)
 		calm.all = append(calm.all, after)
+		t.Logf("at rest: %.2f MB its own, %.2f of its program; heap %.2f MB; of the runtime %.2f",
+			mb(after.anon), mb(after.file), after.heap/1e6, after.runtime.in())
 	}
 	stop()
 	watcher.Wait()
@@ -89,15 +91,18 @@ func TestSoak(t *testing.T) {
 		t.Error(w.err)
 	}
 	s.verdict(t)
-	if most := w.most(func(s sample) float64 { return float64(s.rss) }); most > 200e6 {
+	if most := w.most(rss); most > 200e6 {
 		t.Errorf("the server held %.0f MB", most/1e6)
 	}
+	s.onlyItsProgram(t, w)
 	text := s.table(took, before, after, w, calm)
 	t.Log("\n" + text)
 	if long("soak") && !t.Failed() {
 		report.Write(t, "soak", soakCommand, text)
-		if rise, err := calm.slope(func(s sample) float64 { return s.heap }); rise-2*err > 1e6 {
-			t.Errorf("the heap grows by %.2f ± %.2f MB an hour", rise/1e6, err/1e6)
+		for name, of := range map[string]func(sample) float64{"heap": heap, "memory of its own": anon} {
+			if rise, err := calm.slope(of); rise-2*err > 1e6 {
+				t.Errorf("the %s grows by %.2f ± %.2f MB an hour", name, rise/1e6, err/1e6)
+			}
 		}
 	}
 }
@@ -162,7 +167,7 @@ func (s *soak) rest(t *testing.T, before *sample) (last sample) {
 		last = now
 	}
 	if long("soak") {
-		pause(s.ctx, 14*time.Second) // by then the server has given back what only the work needed
+		pause(s.ctx, givesBack)
 	}
 	last, err := s.c.collected(s.ctx, s.server.Pid())
 	if err != nil {
@@ -246,15 +251,13 @@ func (s *soak) table(took time.Duration, before, after sample, w, calm *series) 
 	for _, k := range kinds {
 		played = append(played, fmt.Sprintf("%s %d", k, s.kinds[k]))
 	}
-	rss := func(s sample) float64 { return float64(s.rss) }
-	heap := func(s sample) float64 { return s.heap }
-	rssRise, rssErr := calm.slope(rss)
-	heapRise, heapErr := calm.slope(heap)
 	row := func(name string, before, after, most float64, format string) string {
 		return fmt.Sprintf("%-22s "+format+"  "+format+"  "+format, name, before, after, most)
 	}
 	lines := []string{
 		fmt.Sprintf("%.1f minutes, %d conversations, %d readers", took.Minutes(), conversations, readers),
+		fmt.Sprintf("build                  %s", built(s.server.Binary)),
+		fmt.Sprintf("flags                  %s", strings.Join(s.server.Args[1:], " ")),
 		fmt.Sprintf("runs                   %d: completed %d, failed %d, canceled %d", runs, s.states[events.Completed], s.states[events.Failed], s.states[events.Canceled]),
 		fmt.Sprintf("steps                  %s", strings.Join(played[:14], ", ")),
 		fmt.Sprintf("                       %s", strings.Join(played[14:], ", ")),
@@ -269,13 +272,10 @@ func (s *soak) table(took time.Duration, before, after sample, w, calm *series) 
 		row("children", float64(before.children), float64(after.children), w.most(func(s sample) float64 { return float64(s.children) }), "%-7.0f"),
 		row("threads", float64(before.threads), float64(after.threads), w.most(func(s sample) float64 { return float64(s.threads) }), "%-7.0f"),
 		row("runs that are kept", float64(before.kept), float64(after.kept), w.most(func(s sample) float64 { return float64(s.kept) }), "%-7.0f"),
-		row("memory (RSS), MB", float64(before.rss)/1e6, float64(after.rss)/1e6, w.most(rss)/1e6, "%-7.1f"),
-		row("live heap, MB", before.heap/1e6, after.heap/1e6, w.most(heap)/1e6, "%-7.1f"),
 	}
+	lines = append(lines, memoryLines(before, after, w)...)
 	if len(calm.all) >= 6 {
-		lines = append(lines,
-			fmt.Sprintf("slope at rest, RSS     %+.2f ± %.2f MB an hour over the second half; %d times at rest", rssRise/1e6, rssErr/1e6, len(calm.all)),
-			fmt.Sprintf("slope at rest, heap    %+.2f ± %.2f MB an hour over the second half", heapRise/1e6, heapErr/1e6))
+		lines = append(lines, slopeLines(calm)...)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -23,6 +23,7 @@ type sample struct {
 	at         time.Time
 	goroutines int
 	heap       float64 // bytes that the last collection found alive
+	runtime    runtimeMemory
 	streams    int
 	runs       int // that are on
 	kept       int // runs in the journal
@@ -96,21 +97,35 @@ func (w *series) watch(ctx context.Context, c *client, pid int, looks *sync.Mute
 	}
 }
 
-// collected has the server collect its garbage, and looks then. Where reports
-// are kept it leaves a profile of the heap, for who wonders what grows.
-func (c *client) collected(ctx context.Context, pid int) (sample, error) {
-	for i := range 2 { // what is pooled goes with the second
-		status, answer, err := c.call(ctx, http.MethodGet, "/debug/pprof/heap?gc=1", nil)
+// collected looks at what the server holds at rest, before it is asked for
+// anything that costs it memory; then has it collect its garbage, for what of
+// the heap is alive. Where reports are kept it leaves a profile of the heap, for
+// who wonders what grows.
+func (c *client) collected(ctx context.Context, pid int) (s sample, err error) {
+	held, err := look(pid)
+	if err != nil {
+		return s, err
+	}
+	var answer []byte
+	for _, query := range []string{"gc=1", "gc=1", "debug=1"} { // what is pooled goes with the second
+		var status int
+		profile := answer
+		status, answer, err = c.call(ctx, http.MethodGet, "/debug/pprof/heap?"+query, nil)
 		if err != nil || status != http.StatusOK {
-			return sample{}, fmt.Errorf("GET /debug/pprof/heap: status %d, %w: %.100q", status, err, answer)
+			return s, fmt.Errorf("GET /debug/pprof/heap: status %d, %w: %.100q", status, err, answer)
 		}
-		if dir := os.Getenv("INNERD_REPORT"); dir != "" && i > 0 {
-			if err := keepProfile(filepath.Join(dir, "heap"), answer); err != nil {
-				return sample{}, err
+		if dir := os.Getenv("INNERD_REPORT"); dir != "" && query == "debug=1" {
+			if err := keepProfile(filepath.Join(dir, "heap"), profile); err != nil {
+				return s, err
 			}
 		}
 	}
-	return c.sample(ctx, pid)
+	if s, err = c.sample(ctx, pid); err != nil {
+		return s, err
+	}
+	s.memory = held.memory
+	s.runtime, err = runtimeOf(string(answer))
+	return s, err
 }
 
 // keepProfile writes a profile under its time of day.
