@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
+	"syscall"
 	"time"
 
 	"innerd/adapter/a2a/spec"
@@ -19,6 +21,8 @@ var (
 	errGone = errors.New("the receiver is gone (410)")
 	// errGivenUp is one that has taken nothing for too long.
 	errGivenUp = errors.New("the receiver has taken nothing for too long")
+	// errIllMade is a configuration that can never be sent to.
+	errIllMade = errors.New("the URL, or what stands in a header, is ill-made")
 )
 
 // run delivers until the task's last notification.
@@ -50,6 +54,10 @@ func (s *Service) run(ctx context.Context, d *delivery) {
 		switch {
 		case errors.Is(err, errGone):
 			log.Info("a webhook answered 410 and gets nothing more")
+			s.advance(d, 0, true)
+			return
+		case errors.Is(err, errIllMade):
+			log.Warn("push notifications cannot be sent as they are configured, and end", "error", err)
 			s.advance(d, 0, true)
 			return
 		case errors.Is(err, errGivenUp):
@@ -87,17 +95,25 @@ func (s *Service) advance(d *delivery, id int64, done bool) {
 	}
 }
 
-// deliver tries until the receiver has taken it.
+// deliver tries until the receiver has taken it. The time in the line for the
+// first request is not the receiver's.
 func (s *Service) deliver(ctx context.Context, d *delivery, payload []byte) error {
-	wait, began := s.opt.Backoff, time.Now()
+	wait := s.opt.Backoff
+	var began time.Time
 	for try := 1; ; try++ {
-		err := s.post(ctx, d, payload)
-		if errors.Is(err, errGone) {
-			s.note(d, nil) // an answer like another: the place is there
-		} else if ctx.Err() == nil {
-			s.note(d, err)
+		slots := s.slotsOf(d)
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-		if err == nil || errors.Is(err, errGone) || ctx.Err() != nil {
+		if try == 1 {
+			began = time.Now()
+		}
+		err := s.post(ctx, d, payload)
+		<-slots
+		s.noteAfter(ctx, d, err)
+		if err == nil || errors.Is(err, errGone) || errors.Is(err, errIllMade) || ctx.Err() != nil {
 			return err
 		}
 		s.opt.Logger.Info("a push notification was not taken", "run", d.Config.TaskID, "config", d.Config.ID, "try", try, "error", err)
@@ -115,18 +131,28 @@ func (s *Service) deliver(ctx context.Context, d *delivery, payload []byte) erro
 	}
 }
 
+// noteAfter notes what a request says of the place that it went to.
+func (s *Service) noteAfter(ctx context.Context, d *delivery, err error) {
+	switch {
+	case errors.Is(err, errGone):
+		s.note(d, nil) // an answer like another: the place is there
+	case err != nil && ctx.Err() != nil:
+	case errors.Is(err, errIllMade), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE): // it went nowhere
+	default:
+		s.note(d, err)
+	}
+}
+
 // post makes one request. Its errors name no URL, which may hold a secret.
 func (s *Service) post(ctx context.Context, d *delivery, payload []byte) error {
-	c, slots := &d.Config, s.slotsOf(d)
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	c := &d.Config
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Hostname() == "" || !headerText(c.Token) || !headerText(authorization(c)) {
+		return errIllMade
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(payload))
 	if err != nil {
-		return errors.New("the URL cannot be called")
+		return errIllMade
 	}
 	h := req.Header
 	h.Set("Content-Type", "application/a2a+json")
@@ -140,8 +166,9 @@ func (s *Service) post(ctx context.Context, d *delivery, payload []byte) error {
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		for inner := err; inner != nil; inner = errors.Unwrap(inner) {
-			err = inner // the outer ones name the URL
+		var named *url.Error // the URL
+		for errors.As(err, &named) {
+			err = named.Err
 		}
 		return err
 	}
@@ -191,6 +218,11 @@ func (s *Service) slotsOf(d *delivery) chan struct{} {
 		s.slots[at] = slots
 	}
 	return slots
+}
+
+// headerText reports whether a text can be the value of a header.
+func headerText(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 func authorization(c *spec.PushConfig) string {

@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sort"
-	"strings"
 	"sync"
 	"time"
 
@@ -229,8 +228,8 @@ func (s *Service) Check(ctx context.Context, c *spec.PushConfig) error {
 		return fmt.Errorf("%w: there is none", ErrUnsafe)
 	}
 	for _, secret := range []string{c.Token, authorization(c)} {
-		if strings.ContainsAny(secret, "\r\n\x00") {
-			return fmt.Errorf("%w: token and authentication must stand in one line of a header", ErrUnsafe)
+		if !headerText(secret) {
+			return fmt.Errorf("%w: token and authentication must stand in one line of a header, without control characters", ErrUnsafe)
 		}
 	}
 	_, err := s.opt.Guard.Check(ctx, c.URL)
