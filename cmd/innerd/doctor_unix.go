@@ -4,8 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -100,7 +102,8 @@ func (a *app) doctor(cmd *cobra.Command) error {
 	}
 	fmt.Fprint(a.out, "\nserver\n")
 	broken := false
-	for _, f := range []finding{a.checkPort(ctx, set), checkState(state), a.checkAuth(ctx, set, state)} {
+	found := append([]finding{a.checkPort(ctx, set), checkState(state), a.checkAuth(ctx, set, state)}, checkLinks(home)...)
+	for _, f := range found {
 		f.print(a.out)
 		broken = broken || f.bad
 	}
@@ -217,6 +220,30 @@ func checkState(dir string) finding {
 		return finding{what: "state", text: dir + " can be made"}
 	}
 	return finding{what: "state", text: dir + " can be written"}
+}
+
+// checkLinks finds the agents' folders that are links out of the agents' home:
+// agents can make such links too, so the server goes through none of them.
+func checkLinks(home string) (found []finding) {
+	root, err := os.OpenRoot(home)
+	if err != nil {
+		return nil // none yet
+	}
+	defer root.Close() //nolint:errcheck // nothing is written to it
+	for _, agent := range []string{"claude", "codex", "copilot", "simulate"} {
+		for _, name := range []string{agent, filepath.Join(agent, "attachments")} {
+			_, err := root.Stat(name)
+			if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+				continue
+			}
+			found = append(found, finding{
+				bad: true, what: "agent home", text: filepath.Join(home, name) + " is a link that is not followed: " + err.Error(),
+				hint: "mount the folder there instead (mount --bind), or move all of --agent-home, which may be a link itself",
+			})
+			break
+		}
+	}
+	return found
 }
 
 // checkAuth says who may call, without making a token.

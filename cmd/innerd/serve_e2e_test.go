@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -300,6 +301,25 @@ func TestDoctor(t *testing.T) {
 	s := newHome(t).serve()
 	r := s.run("doctor", "--claude-code-path", "/none", "--listen", strings.TrimPrefix(s.url, "http://"))
 	r.want(t, 3, "claude-code", "simulate", "an innerd answers there", "can be written", "promises nothing against a hostile")
+}
+
+// A link in the agents' home that leads out of it is not followed: doctor names
+// it, and no other.
+func TestDoctorNamesLinks(t *testing.T) {
+	h := newHome(t)
+	agents, elsewhere := filepath.Join(h.dir, "agents"), t.TempDir()
+	if err := errors.Join(
+		os.MkdirAll(filepath.Join(agents, "real"), 0o700), os.Symlink("real", filepath.Join(agents, "copilot")),
+		os.Symlink(elsewhere, filepath.Join(agents, "codex")),
+		os.MkdirAll(filepath.Join(agents, "claude"), 0o700), os.Symlink(elsewhere, filepath.Join(agents, "claude", "attachments")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	r := h.run("doctor", "--listen", "127.0.0.1:0")
+	r.want(t, 1, filepath.Join(agents, "codex")+" is a link", filepath.Join(agents, "claude", "attachments")+" is a link", "mount")
+	if strings.Contains(r.out, filepath.Join(agents, "copilot")+" is") {
+		t.Errorf("a link that leads nowhere else is fine: %s", r.out)
+	}
 }
 
 func TestCompletion(t *testing.T) {
