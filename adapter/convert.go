@@ -1,12 +1,7 @@
 package adapter
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"math"
 	"net/url"
 	"strings"
@@ -26,19 +21,14 @@ func decodeSpec(body []byte) (*api.Request, runs.Spec, error) {
 	if err != nil {
 		return nil, runs.Spec{}, badBody(err)
 	}
-	spec, err := specOf(req, h)
-	return req, spec, err
+	return req, specOf(req, h), nil
 }
 
 // specOf is the run that a request asks for. h is the request as it came.
-func specOf(req *api.Request, h *api.Hollow) (runs.Spec, error) {
+func specOf(req *api.Request, h *api.Hollow) runs.Spec {
 	m := &req.Metadata
-	stored, hash, err := redact(h, m.TaskID != "")
-	if err != nil {
-		return runs.Spec{}, err
-	}
 	spec := runs.Spec{
-		Messages: messagesOf(req), TaskID: m.TaskID, BodyHash: hash, Request: stored,
+		Messages: messagesOf(req), TaskID: m.TaskID, Request: h.Stored(),
 		Backend: m.Backend, Source: m.Source, Detach: m.Detach, OnBusy: m.OnBusy,
 		Timeout: duration(m.TimeoutS), InputTimeout: duration(m.InputTimeoutS),
 		FreshSession:  m.ContextReuse != nil && !*m.ContextReuse,
@@ -46,6 +36,9 @@ func specOf(req *api.Request, h *api.Hollow) (runs.Spec, error) {
 		Settings: settingsOf(req), Dir: m.Cwd, AddDirs: m.AddDirs, Env: m.Env,
 		NoProjectDocs: m.ProjectInstructions != nil && !*m.ProjectInstructions,
 		Notes:         m.Notes,
+	}
+	if m.TaskID != "" { // a host may come back with it
+		spec.BodyHash = h.Hash()
 	}
 	if !req.OwnContext() {
 		spec.ContextID = req.ContextID
@@ -56,7 +49,7 @@ func specOf(req *api.Request, h *api.Hollow) (runs.Spec, error) {
 	if c := m.Credentials; c != nil {
 		spec.Credential = &backends.Credential{Key: c.APIKey, BaseURL: c.BaseURL, Model: c.Model, Provider: c.Provider}
 	}
-	return spec, nil
+	return spec
 }
 
 func settingsOf(req *api.Request) backends.Settings {
@@ -205,75 +198,4 @@ func base64Of(s, kind string) string {
 		return s
 	}
 	return clean + strings.Repeat("=", -len(clean)&3)
-}
-
-// redact is the request as it may be stored, without credentials and without
-// the values of env, and, where asked for, the hash by which a repeated request
-// is known. Credentials do not count in it: a host that comes back may have
-// new ones.
-func redact(h *api.Hollow, hashed bool) (stored json.RawMessage, hash string, err error) {
-	var top map[string]json.RawMessage
-	if err := json.Unmarshal(h.Body(), &top); err != nil {
-		return nil, "", &bodyError{err}
-	}
-	inMetadata(top, "credentials", func(json.RawMessage) json.RawMessage { return nil })
-	if hashed {
-		hash = hashOf(h.Name(must(json.Marshal(top))))
-	}
-	inMetadata(top, "env", func(v json.RawMessage) json.RawMessage {
-		var env map[string]json.RawMessage
-		if json.Unmarshal(v, &env) != nil {
-			return nil
-		}
-		for k := range env {
-			env[k] = json.RawMessage(`""`)
-		}
-		return must(json.Marshal(env))
-	})
-	return h.Fill(must(json.Marshal(top))), hash, nil
-}
-
-// inMetadata replaces a field of a request's metadata.
-func inMetadata(top map[string]json.RawMessage, key string, f func(json.RawMessage) json.RawMessage) {
-	replaceFold(top, "metadata", func(raw json.RawMessage) json.RawMessage {
-		var meta map[string]json.RawMessage
-		if json.Unmarshal(raw, &meta) != nil || meta == nil {
-			return raw
-		}
-		replaceFold(meta, key, f)
-		return must(json.Marshal(meta))
-	})
-}
-
-// replaceFold replaces every value whose name is key in any case; nil drops it.
-func replaceFold(o map[string]json.RawMessage, key string, f func(json.RawMessage) json.RawMessage) {
-	for k, v := range o {
-		if !strings.EqualFold(k, key) {
-			continue
-		}
-		if v = f(v); v == nil {
-			delete(o, k)
-			continue
-		}
-		o[k] = v
-	}
-}
-
-// hashOf does not depend on the order of names or on white space.
-func hashOf(raw []byte) string {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var tree any
-	if err := dec.Decode(&tree); err != nil {
-		panic(fmt.Errorf("hash of a request: %w", err))
-	}
-	sum := sha256.Sum256(must(json.Marshal(tree)))
-	return hex.EncodeToString(sum[:])
-}
-
-func must(b []byte, err error) []byte {
-	if err != nil {
-		panic(fmt.Errorf("encode what was just decoded: %w", err))
-	}
-	return b
 }

@@ -11,3 +11,6 @@ func DecodePlain(body []byte) (*Request, error) {
 
 // NewSmallHollow takes strings out that are not long.
 func NewSmallHollow(body []byte) *Hollow { return newHollow(body, 0, 40) }
+
+// KnownEvents reports whether a request may ask for events by that word.
+func KnownEvents(word string) bool { return knownEvents(word) }

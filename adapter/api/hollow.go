@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // A request of many megabytes is a few long texts, images and files. The JSON
@@ -23,6 +22,7 @@ const (
 // Hollow is the body of a request whose long strings, of messages alone, are
 // replaced by short ones that are nowhere else.
 type Hollow struct {
+	whole []byte // the body as it came
 	small []byte
 	mark  string   // begins each of the short strings
 	taken [][]byte // as they stood in the body, with their quotes
@@ -33,13 +33,13 @@ type Hollow struct {
 func NewHollow(body []byte) *Hollow { return newHollow(body, hollowFrom, hollowText) }
 
 func newHollow(body []byte, from, text int) *Hollow {
-	h := &Hollow{small: body}
+	h := &Hollow{whole: body, small: body}
 	if len(body) < from {
 		return h
 	}
 	h.mark = "long-" + strings.ToLower(rand.Text()) + "-"
 	if !h.takeOut(body, text) {
-		return &Hollow{small: body}
+		return &Hollow{whole: body, small: body}
 	}
 	return h
 }
@@ -87,26 +87,6 @@ func (h *Hollow) takeOut(body []byte, text int) bool {
 
 // name is the short string in the place of a long one.
 func (h *Hollow) name(i int) string { return h.mark + strconv.Itoa(i) + "." }
-
-// stringEnd is behind the quote that ends the string that begins at i; -1: none
-// does.
-func stringEnd(b []byte, i int) int {
-	for at := i + 1; ; {
-		n := bytes.IndexByte(b[at:], '"')
-		if n < 0 {
-			return -1
-		}
-		at += n
-		slashes := 0
-		for b[at-1-slashes] == '\\' { // ends at the opening quote at the latest
-			slashes++
-		}
-		at++
-		if slashes%2 == 0 {
-			return at
-		}
-	}
-}
 
 // isKey reports whether a colon follows.
 func isKey(b []byte, at int) bool {
@@ -243,46 +223,4 @@ func (h *Hollow) index(s string) (i int, rest string, ok bool) {
 	number, rest, found := strings.Cut(s, ".")
 	i, err := strconv.Atoi(number)
 	return i, rest, found && err == nil && i >= 0 && i < len(h.taken)
-}
-
-// unquote is the text of a valid string, as encoding/json reads it.
-func unquote(lit []byte) string {
-	in := lit[1 : len(lit)-1]
-	if !utf8.Valid(in) {
-		return looseString(lit)
-	}
-	if bytes.IndexByte(in, '\\') < 0 {
-		return string(in)
-	}
-	out := make([]byte, 0, len(in))
-	for {
-		n := bytes.IndexByte(in, '\\')
-		if n < 0 {
-			return string(append(out, in...))
-		}
-		out = append(out, in[:n]...)
-		c := in[n+1]
-		in = in[n+2:]
-		switch c {
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
-			code, _ := strconv.ParseUint(string(in[:4]), 16, 16)
-			if code >= 0xd800 && code < 0xe000 { // a pair, or half of one
-				return looseString(lit)
-			}
-			out = utf8.AppendRune(out, rune(code))
-			in = in[4:]
-			continue
-		}
-		out = append(out, c)
-	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 )
@@ -74,31 +75,36 @@ var taskID = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 // ValidTaskID reports whether a host may choose id for a run.
 func ValidTaskID(id string) bool { return taskID.MatchString(id) }
 
-// decode reads a metadata object; null and unknown keys are nothing.
-func (m *Metadata) decode(raw json.RawMessage) error {
+// decode reads a metadata object of valid JSON; null and unknown keys are
+// nothing.
+func (m *Metadata) decode(raw []byte) error {
 	*m = Metadata{}
 	if absent(raw) {
 		return nil
 	}
-	var o map[string]json.RawMessage
 	if kind(raw) != '{' {
 		return fieldErr("metadata", "must be an object, not %s", kindName(raw))
 	}
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return err
-	}
+	o := members(raw)
 	m.decodeLoose(o)
 	return m.decodeStrict(o)
 }
 
 // UnmarshalJSON reads metadata as DecodeRequest does.
-func (m *Metadata) UnmarshalJSON(raw []byte) error { return m.decode(raw) }
+func (m *Metadata) UnmarshalJSON(raw []byte) error {
+	if kind(raw) == '{' {
+		if err := syntaxError(raw); err != nil {
+			return err
+		}
+	}
+	return m.decode(raw)
+}
 
 func (m *Metadata) decodeLoose(o map[string]json.RawMessage) {
 	m.Model = looseString(o["model"])
 	m.ToolCallLimit = looseInt(o["tool_call_limit"])
 	if !absent(o["tool_choice"]) {
-		m.ToolChoice = o["tool_choice"]
+		m.ToolChoice = bytes.Clone(o["tool_choice"])
 	}
 	m.ContextReuse = looseBool(o["context_reuse"])
 	m.Tools, m.Notes = decodeTools(o["native_tool_schemas"])
@@ -110,18 +116,6 @@ func (m *Metadata) decodeLoose(o map[string]json.RawMessage) {
 	if k := kind(o["context"]); k == '{' {
 		m.Context = string(o["context"])
 	}
-}
-
-// looseText is a text that may have the shapes of a message's content.
-func looseText(raw []byte) string {
-	if absent(raw) {
-		return ""
-	}
-	var c content
-	if c.UnmarshalJSON(raw) != nil {
-		return ""
-	}
-	return string(c)
 }
 
 // decodeStrict reads the newer fields; the first fault ends it.

@@ -45,35 +45,22 @@ func kindName(raw []byte) string {
 // absent reports whether a field is missing or null, which are the same.
 func absent(raw []byte) bool { k := kind(raw); return k == 0 || k == 'n' }
 
-// text is a string that may come as any JSON value: numbers and booleans by
-// their text, everything else as "".
-type text string
-
-func (t *text) UnmarshalJSON(raw []byte) error {
-	*t = text(looseString(raw))
-	return nil
-}
-
+// looseString is a string that may come as any JSON value: numbers and booleans
+// by their text, everything else as "". As all that is loose, it is of valid JSON.
 func looseString(raw []byte) string {
 	switch kind(raw) {
 	case '"':
-		var s string
-		if json.Unmarshal(raw, &s) == nil {
-			return s
-		}
+		return unquote(bytes.TrimSpace(raw))
 	case '0', 't':
 		return string(bytes.TrimSpace(raw))
 	}
 	return ""
 }
 
-// flag is a boolean that may come as any JSON value.
-type flag bool
-
-func (f *flag) UnmarshalJSON(raw []byte) error {
+// looseFlag is a boolean that may come as any JSON value.
+func looseFlag(raw []byte) bool {
 	b := looseBool(raw)
-	*f = flag(b != nil && *b)
-	return nil
+	return b != nil && *b
 }
 
 func looseBool(raw []byte) *bool {
@@ -100,17 +87,14 @@ func looseInt(raw []byte) int {
 	return int(min(f, math.MaxInt32))
 }
 
-// list decodes a JSON array, or the one value that stands where a list should.
+// looseList is the elements of a list, or the one value that stands where a list
+// should, as pieces of raw.
 func looseList(raw []byte) []json.RawMessage {
 	switch kind(raw) {
 	case 0, 'n':
 		return nil
 	case '[':
-		var l []json.RawMessage
-		if json.Unmarshal(raw, &l) == nil {
-			return l
-		}
-		return nil
+		return elements(raw)
 	}
 	return []json.RawMessage{raw}
 }

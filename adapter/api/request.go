@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -39,83 +38,70 @@ func (r *Request) decode(body []byte) error {
 	if err := tooMany("body", body); err != nil {
 		return err
 	}
-	if k := kind(body); k != '{' && k != 0 && json.Valid(body) {
+	if err := syntaxError(body); err != nil {
+		return err
+	}
+	if kind(body) != '{' {
 		return fieldErr("body", "must be an object, not %s", kindName(body))
 	}
-	var w struct {
-		ContextID json.RawMessage `json:"context_id"`
-		Messages  messages        `json:"messages"`
-		Metadata  json.RawMessage `json:"metadata"`
+	var contextID, list, metadata []byte
+	for w := walkIn(body); w.next(); {
+		switch string(fieldOf(w.key)) {
+		case "context_id":
+			contextID = w.val
+		case "messages":
+			list = w.val
+		case "metadata":
+			metadata = w.val
+		}
 	}
-	if err := json.Unmarshal(body, &w); err != nil {
+	var err error
+	if r.Messages, err = decodeMessages(list); err != nil {
 		return err
 	}
-	if w.Messages.fault != nil {
-		return w.Messages.fault
-	}
-	*r = Request{Messages: w.Messages.list}
-	id, err := optString("context_id", w.ContextID)
-	if err != nil {
+	if r.ContextID, err = optString("context_id", contextID); err != nil {
 		return err
 	}
-	if len(id) > MaxContextID {
-		return fieldErr("context_id", "is %d bytes long, at most %d are allowed", len(id), MaxContextID)
+	if n := len(r.ContextID); n > MaxContextID {
+		return fieldErr("context_id", "is %d bytes long, at most %d are allowed", n, MaxContextID)
 	}
-	r.ContextID = id
-	return r.Metadata.decode(w.Metadata)
+	return r.Metadata.decode(metadata)
 }
 
 // OwnContext reports whether the run shall have a conversation of its own.
 func (r *Request) OwnContext() bool { return r.ContextID == "" || r.ContextID == "default" }
 
-// messages remembers a fault instead of returning it, so that its place in the
-// list can be named.
-type messages struct {
-	list  []Message
-	fault error
-}
-
-func (m *messages) UnmarshalJSON(raw []byte) error {
-	*m = messages{}
-	switch kind(raw) {
-	case 'n':
-		return nil
-	case '[':
-	default:
-		m.fault = fieldErr("messages", "must be a list, not %s", kindName(raw))
-		return nil
+// decodeMessages reads a list of messages, of valid JSON; null is none. A fault
+// is a *FieldError that names its place in the list.
+func decodeMessages(raw []byte) ([]Message, error) {
+	if absent(raw) {
+		return nil, nil
 	}
-	var l []message
-	if err := json.Unmarshal(raw, &l); err != nil {
-		return err
+	if kind(raw) != '[' {
+		return nil, fieldErr("messages", "must be a list, not %s", kindName(raw))
 	}
-	for i, w := range l {
-		switch {
-		case w.bad != "":
-			m.fault = fieldErr(fmt.Sprintf("messages[%d]", i), "must be an object, not %s", w.bad)
-			return nil
-		case w.msg != nil:
-			m.list = append(m.list, *w.msg)
+	list := elements(raw)
+	n := 0
+	for i, item := range list {
+		switch kind(item) {
+		case '{':
+			n++
+		case 'n':
+		default:
+			return nil, fieldErr(fmt.Sprintf("messages[%d]", i), "must be an object, not %s", kindName(item))
 		}
 	}
-	return nil
-}
-
-type message struct {
-	msg *Message
-	bad string
-}
-
-func (m *message) UnmarshalJSON(raw []byte) error {
-	switch kind(raw) {
-	case 'n':
-		return nil
-	case '{':
-		m.msg = &Message{}
-		return m.msg.UnmarshalJSON(raw)
+	if n == 0 {
+		return nil, nil
 	}
-	m.bad = kindName(raw)
-	return nil
+	out := make([]Message, 0, n)
+	for _, item := range list {
+		if kind(item) == '{' {
+			out = append(out, Message{})
+			out[len(out)-1].decode(item)
+		}
+	}
+	return out, nil
 }
 
 // Prompt is what the host's own A2A tool asks where it sends no messages.

@@ -1,9 +1,6 @@
 package api
 
-import (
-	"encoding/json"
-	"strings"
-)
+import "strings"
 
 // Steer is the body of /tasks/{id}:steer: a text, or messages of the user as a
 // request has them.
@@ -18,19 +15,14 @@ func (s *Steer) decode(o object) (err error) {
 	if s.Text, err = o.string("text"); err != nil {
 		return err
 	}
-	var in messages
-	if raw := o.present("messages"); raw != nil {
-		if err := json.Unmarshal(raw, &in); err != nil {
-			return err
-		}
-	}
-	if in.fault != nil {
-		return in.fault
+	in, err := decodeMessages(o.present("messages"))
+	if err != nil {
+		return err
 	}
 	if strings.TrimSpace(s.Text) != "" {
 		s.Messages = append(s.Messages, Message{Role: RoleUser, Content: s.Text})
 	}
-	for _, m := range in.list {
+	for _, m := range in {
 		if m.Role == RoleUser {
 			s.Messages = append(s.Messages, m)
 		}

@@ -1,14 +1,16 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 )
 
-// strict reads fields of metadata whose type must be right. Missing and null
+// strict reads fields of metadata, of valid JSON, whose type must be right. Missing and null
 // are the zero value; the first fault is kept in err.
 type strict struct {
 	fields map[string]json.RawMessage
@@ -85,7 +87,7 @@ func (s *strict) oneOf(name string, words ...string) string {
 
 func (s *strict) object(name string) json.RawMessage {
 	raw, _ := s.get(name, '{', "an object")
-	return raw
+	return bytes.Clone(raw)
 }
 
 func (s *strict) strings(name string) []string {
@@ -109,13 +111,10 @@ func (s *strict) env(name string) map[string]string {
 	if !ok {
 		return nil
 	}
-	var o map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &o); err != nil {
-		s.fail(name, "%v", err)
-		return nil
-	}
+	o := members(raw)
 	out := make(map[string]string, len(o))
-	for k, v := range o {
+	for _, k := range slices.Sorted(maps.Keys(o)) { // the same fault each time
+		v := o[k]
 		switch {
 		case k == "" || strings.ContainsAny(k, "=\x00"):
 			s.fail(name, "%q cannot be the name of a variable", k)
@@ -135,13 +134,8 @@ func (s *strict) credentials(name string) *Credentials {
 	if !ok {
 		return nil
 	}
-	var o map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &o); err != nil {
-		s.fail(name, "%v", err)
-		return nil
-	}
 	inner := strict{fields: map[string]json.RawMessage{}}
-	for k, v := range o {
+	for k, v := range members(raw) {
 		inner.fields[name+"."+k] = v
 	}
 	c := &Credentials{

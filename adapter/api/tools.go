@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -55,44 +56,53 @@ func decodeTools(raw json.RawMessage) (tools []Tool, notes []string) {
 	return tools, notes
 }
 
+// toolFields are the fields of a tool, as they came.
+type toolFields struct{ name, description, parameters, inputSchema, mcpSchema, parallel, function []byte }
+
+func (f *toolFields) read(raw []byte) {
+	for w := walkIn(raw); w.next(); {
+		switch string(fieldOf(w.key)) {
+		case "name":
+			f.name = w.val
+		case "description":
+			f.description = w.val
+		case "parameters":
+			f.parameters = w.val
+		case "input_schema":
+			f.inputSchema = w.val
+		case "inputschema":
+			f.mcpSchema = w.val
+		case "parallel":
+			f.parallel = w.val
+		case "function":
+			f.function = w.val
+		}
+	}
+}
+
 // decodeTool reads {"name","description","parameters"} (also "input_schema"
 // and "inputSchema") and {"type":"function","function":{…}}.
 func decodeTool(raw json.RawMessage) (Tool, error) {
-	type flat struct {
-		Name        json.RawMessage `json:"name"`
-		Description text            `json:"description"`
-		Parameters  json.RawMessage `json:"parameters"`
-		InputSchema json.RawMessage `json:"input_schema"`
-		MCPSchema   json.RawMessage `json:"inputSchema"`
-		Parallel    json.RawMessage `json:"parallel"`
-	}
-	var o struct {
-		flat
-		Function json.RawMessage `json:"function"`
-	}
 	if kind(raw) != '{' {
 		return Tool{}, fmt.Errorf("it is %s, not an object", kindName(raw))
 	}
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return Tool{}, err
+	var f toolFields
+	f.read(raw)
+	if kind(f.function) == '{' {
+		inner := toolFields{parallel: f.parallel}
+		inner.read(f.function)
+		f = inner
 	}
-	f := o.flat
-	if kind(o.Function) == '{' {
-		f = flat{Parallel: o.Parallel}
-		if err := json.Unmarshal(o.Function, &f); err != nil {
-			return Tool{}, err
-		}
-	}
-	t := Tool{Description: string(f.Description)}
-	if kind(f.Name) == '"' {
-		t.Name = looseString(f.Name)
+	t := Tool{Description: looseString(f.description)}
+	if kind(f.name) == '"' {
+		t.Name = looseString(f.name)
 	}
 	if t.Name == "" {
 		return t, fmt.Errorf("it has no name")
 	}
-	for _, s := range []json.RawMessage{f.Parameters, f.InputSchema, f.MCPSchema} {
+	for _, s := range [][]byte{f.parameters, f.inputSchema, f.mcpSchema} {
 		if !absent(s) {
-			t.Parameters = s
+			t.Parameters = bytes.Clone(s)
 			break
 		}
 	}
@@ -100,7 +110,7 @@ func decodeTool(raw json.RawMessage) (Tool, error) {
 		t.Parameters = emptySchema
 	}
 	parallel, err := checkSchema(t.Parameters)
-	if own := looseBool(f.Parallel); own != nil {
+	if own := looseBool(f.parallel); own != nil {
 		parallel = *own
 	}
 	t.Serial = !parallel
@@ -113,10 +123,7 @@ func checkSchema(raw json.RawMessage) (parallel bool, err error) {
 	if kind(raw) != '{' {
 		return true, fmt.Errorf("its schema is %s, not an object", kindName(raw))
 	}
-	var s map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return true, err
-	}
+	s := members(raw)
 	if t := s["type"]; !absent(t) {
 		var names []string
 		for _, n := range looseList(t) {
