@@ -162,6 +162,9 @@ func read[Req any](s *Server, w http.ResponseWriter, r *http.Request, given map[
 			if err := spec.Decode(raw, &object); err != nil {
 				return nil, err
 			}
+			if object == nil { // null is JSON, and no request
+				return nil, spec.InvalidParams("", "must be an object, not null")
+			}
 		}
 	}
 	for k, v := range given {

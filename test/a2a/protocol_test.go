@@ -72,6 +72,8 @@ func TestErrors(t *testing.T) {
 		{"time", "ListTasks", `{"statusTimestampAfter":"noon"}`, -32602, "INVALID_PARAMS", [3]string{"GET", "/tasks?statusTimestampAfter=noon", ""}, 400},
 		{"tenant", "GetTask", `{"id":"` + done + `","tenant":"nobody"}`, -32602, "INVALID_PARAMS", [3]string{"GET", "/nobody/tasks/" + done, ""}, 400},
 		{"another agent's task", "GetTask", `{"id":"` + done + `","tenant":"simulate"}`, -32001, "TASK_NOT_FOUND", [3]string{"GET", "/simulate/tasks/" + done, ""}, 404},
+		{"null for a request", "CancelTask", `null`, -32602, "INVALID_PARAMS", [3]string{"POST", "/tasks/" + done + ":cancel", `null`}, 400},
+		{"null for a configuration", "CreateTaskPushNotificationConfig", `null`, -32602, "INVALID_PARAMS", [3]string{"POST", "/tasks/" + done + "/pushNotificationConfigs", `null`}, 400},
 		{"method", "Nope", `{}`, -32601, "METHOD_NOT_FOUND", [3]string{"GET", "/nope", ""}, 404},
 		{"push config", "GetTaskPushNotificationConfig", `{"taskId":"` + done + `","id":"none"}`, -32001, "TASK_NOT_FOUND", [3]string{"GET", "/tasks/" + done + "/pushNotificationConfigs/none", ""}, 404},
 	}
