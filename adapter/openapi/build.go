@@ -20,7 +20,9 @@ const about = `innerd lends the inner loop of an agent to a coding agent in a sa
 Bodies are JSON; unknown fields of requests are ignored, and answers may gain fields at any time. A trailing slash is accepted, there are no
 redirects, OPTIONS answers 204 everywhere, and HEAD is GET without its body where GET is a document. Every answer outside /a2a carries A2A-Version.
 
-A path that is none of these is a 404 not_found, a method that its path does not know a 405 unsupported. An open server (--auth=off, or the
+A path that is none of these is a 404 not_found, a method that its path does not know a 405 unsupported; below /a2a and /v0.3 both are said as
+A2A says it, or as text. What is no request of HTTP/1.1 (no Host, a header that is none, a Transfer-Encoding or version that nobody knows) is
+answered as text with 400, 501 or 505, and the connection is closed. An open server (--auth=off, or the
 launch of the field without keys) asks for no key. What fails after a run was accepted is a session.error in its stream, never a status.`
 
 type document struct {
@@ -97,6 +99,9 @@ func Build(root string) ([]byte, error) {
 	either := jsonOf(map[string]any{"type": "object"}, nil)
 	either["application/problem+json"] = either["application/json"] // HTTP+JSON of 0.3 says it so
 	responses["A2A03Error"] = map[string]any{"description": "an error, as A2A 0.3 has it", "content": either}
+	for _, f := range Beforehand() {
+		responses[fmt.Sprintf("HTTP%d", f.Status)] = early(f)
+	}
 	for _, f := range Anywhere() {
 		responses[fmt.Sprintf("Anywhere%d", f.Status)] = s.faulty([]Fault{f})
 	}
@@ -190,7 +195,19 @@ func (s *schemas) operation(o Operation) (*operation, error) {
 		}
 		out.Responses[name] = s.share(status, s.faulty(faults))
 	}
+	for _, f := range Beforehand() {
+		out.Responses[strconv.Itoa(f.Status)] = map[string]any{"$ref": fmt.Sprintf("#/components/responses/HTTP%d", f.Status)}
+	}
 	return out, nil
+}
+
+// early is the answer of a fault that HTTP finds.
+func early(f Fault) map[string]any {
+	out := map[string]any{"description": f.When}
+	if f.Text {
+		out["content"] = map[string]any{"text/plain": map[string]any{"schema": text()}}
+	}
+	return out
 }
 
 // exampleOf is an id as it may stand in a path.

@@ -106,6 +106,15 @@ func Anywhere() []Fault {
 	}
 }
 
+// Beforehand are the faults that HTTP itself finds, before a path is looked
+// at: those of every operation, whoever serves it.
+func Beforehand() []Fault {
+	return []Fault{
+		{Status: http.StatusExpectationFailed, When: "Expect asks for something else than 100-continue; without a body"},
+		{Status: http.StatusRequestHeaderFieldsTooLarge, When: "the headers are longer than 64 KiB, as text", Text: true},
+	}
+}
+
 // Faults that are those of many operations.
 var (
 	badVersion = fault(http.StatusBadRequest, "-", "A2A-Version names one that is not spoken here: a JSON-RPC error that lists those that are").as("VersionError")
