@@ -112,6 +112,9 @@ func closeLeft(log *journal.Log) error {
 	if left.ended {
 		return log.End(nil, journal.RunEnd{State: left.end.State, Reason: left.end.Reason, Ended: time.UnixMilli(left.ts)})
 	}
+	if last, e, ok := log.Promised(); ok { // its disk was full: what its readers were told stays so
+		return log.End(append(Closing(log), last...), e)
+	}
 	e := events.NewError(events.ErrAdapterRestarted, "innerd was restarted while the turn ran")
 	closing := append(left.closing(e.Message), e, events.End{State: events.Failed, Reason: e.ErrorType, FilesChanged: left.files})
 	if left.empty() {

@@ -108,8 +108,12 @@ func (l *Log) seal(e RunEnd) {
 		d.segs[n-1].live, d.segs[n-1].x = false, indexer{}
 	}
 	d.dirty, d.syncable, d.unsynced = false, nil, nil
+	unwritten := l.unwritten
 	l.mu.Unlock()
 	d.x = indexer{}
+	if unwritten {
+		return // a run with an end in runs.jsonl is taken to have it on disk
+	}
 	if err := l.s.recordEnd(l.meta.ID, e, d.total); err != nil {
 		// The last event says the same: it is read at the next start.
 		l.s.log.Error("journal: the end of a run is not in runs.jsonl", l.meta.LogAttr(), "err", err)

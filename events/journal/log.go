@@ -47,18 +47,19 @@ type Log struct {
 	rest     time.Time // when the writer's work ended
 	disk     disk
 
-	full     bool  // the disk took no more: lines wait for space
-	cause    error // what it said
-	failed   error // *StorageError, once the run must end
-	damage   map[int64]struct{}
-	ending   bool
-	ended    bool
-	end      RunEnd
-	done     chan struct{}
-	deleted  bool
-	found    bool  // by Open, without an end
-	volatile bool  // its end is in memory only
-	bytes    int64 // on disk, once ended
+	full      bool  // the disk took no more: lines wait for space
+	cause     error // what it said
+	failed    error // *StorageError, once the run must end
+	damage    map[int64]struct{}
+	ending    bool
+	ended     bool
+	end       RunEnd
+	done      chan struct{}
+	deleted   bool
+	found     bool  // by Open, without an end
+	volatile  bool  // its end is in memory only
+	unwritten bool  // and no line in runs.jsonl may say that it has ended
+	bytes     int64 // on disk, once ended
 
 	request json.RawMessage // in memory only
 	blobs   []memoryBlob    // in memory only

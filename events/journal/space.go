@@ -155,7 +155,8 @@ func (l *Log) endFromReserveLocked(d *[]events.Data, e *RunEnd, cause error) err
 		all = l.s.opt.Closing(l)
 	}
 	l.mu.Lock()
-	all = append(all, storageEnd(*d, e, cause)...)
+	last := storageEnd(*d, e, cause)
+	all = append(all, last...)
 	*d = all
 	for _, v := range all {
 		body, err := events.AppendLine(nil, 0, 0, v)
@@ -168,6 +169,7 @@ func (l *Log) endFromReserveLocked(d *[]events.Data, e *RunEnd, cause error) err
 	}
 	buf := l.lines
 	l.lines = nil
+	e.LastID = l.next - 1
 	l.mu.Unlock()
 	n, err := l.writeEnd(buf)
 	if err != nil && diskFull(err) && l.disk.endInStock(l, buf[n:]) == nil {
@@ -178,13 +180,17 @@ func (l *Log) endFromReserveLocked(d *[]events.Data, e *RunEnd, cause error) err
 		k, err = l.writeEnd(buf[n:])
 		n += k
 	}
+	var promised error
+	if err != nil {
+		promised = l.promise(last, *e)
+	}
 	l.mu.Lock()
 	l.disk.publishLocked()
 	if err != nil {
-		// A reader that waits for ever is worse than an end that a restart
-		// does not know: it is then closed as any run without an end.
-		l.volatile = true
-		l.s.log.Error("journal: the end of a run is in memory only", l.meta.LogAttr(), "err", err)
+		// A reader that waits for ever is worse than an end that a restart does
+		// not know: without the promise it is then closed as any run without one.
+		l.volatile, l.unwritten = true, true
+		l.s.log.Error("journal: the end of a run is in memory only", l.meta.LogAttr(), "err", err, "noted", promised == nil)
 	}
 	return &StorageError{Err: cause}
 }

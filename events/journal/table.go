@@ -139,7 +139,7 @@ func (t *runsFile) compact(force bool) error {
 	enc := json.NewEncoder(&buf)
 	for _, l := range all {
 		l.mu.Lock()
-		ended, end, n := l.ended, l.end, l.bytes
+		ended, end, n := l.ended && !l.unwritten, l.end, l.bytes
 		l.mu.Unlock()
 		if err := enc.Encode(record{Op: opBegin, ID: l.meta.ID, Meta: &l.meta}); err != nil {
 			return err
