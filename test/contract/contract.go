@@ -1,6 +1,7 @@
 // Package contract looks that what a server answers is what the published
 // OpenAPI document says: the status, the content type, the body, and each
-// event of a stream. Tests that call a server do it through Transport.
+// event of a stream. Tests that call a server do it through Transport; programs
+// that they start are listened to.
 package contract
 
 import (

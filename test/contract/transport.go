@@ -50,10 +50,15 @@ func (tr *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	check(req, resp, func(err error) {
 		if t.Context().Err() == nil { // nobody could say it any more
-			t.Errorf("%s %s: not as docs/openapi.json has it: %v", req.Method, req.URL.Path, err)
+			t.Error(unlike(req, err))
 		}
 	})
 	return resp, nil
+}
+
+// unlike is a fault of the answer to a request.
+func unlike(req *http.Request, err error) error {
+	return fmt.Errorf("%s %s: not as docs/openapi.json has it: %w", req.Method, req.URL.Path, err)
 }
 
 // check looks at the head of an answer, and at its body as it is read.

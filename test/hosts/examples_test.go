@@ -79,7 +79,7 @@ func TestFallbackExample(t *testing.T) {
 	}
 
 	f.Stop()
-	_, errOut, code = ran(t, example(t, f.URL(), f.Key(), "fallback", "Anybody there?"))
+	_, errOut, code = ran(t, exampleAt(t, f.URL(), f.Key(), "fallback", "Anybody there?")) // a proxy would be there
 	if code == 0 || !strings.Contains(errOut, "no server at") {
 		t.Errorf("without a server: exit code %d, %s", code, errOut)
 	}

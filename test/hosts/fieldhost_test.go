@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"innerd/host"
 	"innerd/test/contract"
 	"innerd/test/modelstub"
+	"innerd/test/proxy"
 	"innerd/test/server"
 )
 
@@ -168,11 +170,16 @@ type fieldHost struct {
 	cmd *exec.Cmd
 	in  io.Writer
 	out *bufio.Reader
+	url *atomic.Pointer[string] // of the server that it has, which may move
 }
 
 func newFieldHost(t testing.TB, s *server.Server, key string) *fieldHost {
 	t.Helper()
-	cmd := example(t, s.URL(), key, "fieldhost/fieldhost.py", "--play")
+	url := &atomic.Pointer[string]{}
+	at := s.URL()
+	url.Store(&at)
+	way := proxy.Checked(t, func() string { return *url.Load() })
+	cmd := exampleAt(t, way.URL(), key, "fieldhost/fieldhost.py", "--play")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +201,7 @@ func newFieldHost(t testing.TB, s *server.Server, key string) *fieldHost {
 			t.Logf("the reader: %v\n%s", err, &errOut)
 		}
 	})
-	return &fieldHost{t: t, cmd: cmd, in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	return &fieldHost{t: t, cmd: cmd, in: in, out: bufio.NewReaderSize(out, 1<<20), url: url}
 }
 
 // has is what the field host ends up with.
@@ -234,7 +241,7 @@ type said struct {
 
 // order has the host run a request.
 type order struct {
-	URL         string  `json:"url,omitempty"`
+	URL         string  `json:"url,omitempty"` // instead of the way on which its answers are compared
 	Request     any     `json:"request"`
 	ReadTimeout float64 `json:"read_timeout,omitempty"`
 	HangUpAt    string  `json:"hang_up_at,omitempty"`
@@ -247,6 +254,9 @@ type answerer interface {
 	call(tool string) any
 	question() any
 }
+
+// moved has the host find the server where it is now.
+func (f *fieldHost) moved(url string) { f.url.Store(&url) }
 
 // run has the host run a request to its end.
 func (f *fieldHost) run(o order, a answerer) (has, breakerState) {

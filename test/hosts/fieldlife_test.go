@@ -46,13 +46,13 @@ func TestFieldHostDoesNotReadWhileAToolRuns(t *testing.T) {
 	s := newServer(t, "--auth", "off")
 	s.Start()
 	f := newFieldHost(t, s, "")
-	takes := 1500 * time.Millisecond
+	takes := 5 * time.Second
 	if long() {
 		takes = 5 * time.Minute // longer than any time-out on the way
 	}
 	m := newManual(func() any { time.Sleep(takes); return map[string]any{"result": "at last"} })
 	got, breaker := f.run(order{
-		ReadTimeout: 1,
+		ReadTimeout: 4, // s; a busy machine may be still for longer than a second
 		Request:     fieldRequest("c", `[{"calls":[{"tool":"slow","arguments":{"i":1}},{"tool":"slow","arguments":{"i":2}}]},{"flood":{"deltas":40000,"bytes":400}},{"text":"The end."}]`),
 	}, m)
 	if got.Failed || got.Text != "The end." || m.calls != 2 || len(got.Usage) != 1 || breaker.Failures != 0 {
@@ -117,7 +117,7 @@ func TestFieldHostAndAKilledServer(t *testing.T) {
 		t.Errorf("%+v, breaker %+v", got, breaker)
 	}
 	for i := range 4 {
-		_, breaker = f.run(order{Request: fieldRequest("c", `[]`)}, m)
+		_, breaker = f.run(order{URL: s.URL(), Request: fieldRequest("c", `[]`)}, m)
 		if breaker.Failures != i+2 {
 			t.Errorf("breaker %+v", breaker)
 		}
@@ -126,7 +126,8 @@ func TestFieldHostAndAKilledServer(t *testing.T) {
 		t.Errorf("breaker %+v", breaker)
 	}
 	s.Start()
-	if got, _ := f.run(order{URL: s.URL(), Request: fieldRequest("c", `[{"text":"x"}]`)}, m); !got.Refused {
+	f.moved(s.URL())
+	if got, _ := f.run(order{Request: fieldRequest("c", `[{"text":"x"}]`)}, m); !got.Refused {
 		t.Errorf("the breaker let it through: %+v", got)
 	}
 	// Another host's works: the server has closed the run, and says so.

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"innerd/test/proxy"
 	"innerd/test/server"
 )
 
@@ -83,7 +84,13 @@ func scripted(t testing.TB, script string) *server.Server {
 }
 
 // example runs a file of examples with its language, or a Go example's binary.
+// All that it is answered is compared with docs/openapi.json.
 func example(t testing.TB, url, key, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	return exampleAt(t, proxy.Checked(t, func() string { return url }).URL(), key, name, args...)
+}
+
+func exampleAt(t testing.TB, url, key, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*server.Soon) // a test's own ends before its cleanup does
 	t.Cleanup(cancel)

@@ -72,6 +72,7 @@ func (k *talk) before(b backendtest.Before) {
 	case backendtest.BeforeRestart:
 		k.s.Stop()
 		k.s.Start()
+		k.host.moved(k.s.URL())
 		k.client = newClient(k.t, k.s)
 	case backendtest.BeforeKill:
 		if err := k.s.KillAgents(); err != nil {
@@ -117,7 +118,7 @@ func (k *talk) turn(turn backendtest.Turn) {
 	k.before(turn.Before)
 	p := newPlayed(k, turn)
 	defer p.stop()
-	got, breaker := k.host.run(order{URL: k.s.URL(), Request: k.request(turn), Fresh: k.fresh}, p)
+	got, breaker := k.host.run(order{Request: k.request(turn), Fresh: k.fresh}, p)
 	k.fresh = false
 	log := p.log()
 	check(k.t, got, log)

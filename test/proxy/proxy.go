@@ -1,12 +1,15 @@
 // Package proxy stands between clients and a server, for tests, and spoils
-// what the server says: each connection has a fault of its own.
+// what the server says: each connection has a fault of its own. Or it spoils
+// nothing, and compares what is said with docs/openapi.json.
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -45,17 +48,26 @@ type Proxy struct {
 	all []Fault // of the connections to come; after these none has one
 	did int     // connections whose fault came to pass
 	on  map[net.Conn]bool
+
+	listen *listener // nil: nobody listens
 }
 
 // New makes a proxy, which ends with the test. to gives the server's URL, at
 // each connection: it may move, and be away.
 func New(t testing.TB, to func() string, faults ...Fault) *Proxy {
 	t.Helper()
+	p := &Proxy{to: to, all: faults}
+	p.start(t)
+	return p
+}
+
+func (p *Proxy) start(t testing.TB) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{ln: ln, to: to, all: faults, on: map[net.Conn]bool{}}
+	p.ln, p.on = ln, map[net.Conn]bool{}
 	p.wg.Go(func() { // ends with the listener
 		for {
 			c, err := ln.Accept()
@@ -74,8 +86,10 @@ func New(t testing.TB, to func() string, faults ...Fault) *Proxy {
 		p.on = nil // those that come now are closed at once
 		p.mu.Unlock()
 		p.wg.Wait()
+		if p.listen != nil {
+			p.listen.tell(t)
+		}
 	})
-	return p
 }
 
 // URL is where clients find the server behind it.
@@ -132,15 +146,23 @@ func (p *Proxy) serve(client net.Conn) {
 		p.count()
 		return
 	}
+	fromClient, fromServer, over := p.listen.to(client, srv)
+	defer over()
 	p.wg.Go(func() { // ends with either
-		_, _ = io.Copy(srv, client)
+		if _, err := io.Copy(srv, fromClient); errors.Is(err, syscall.ECONNRESET) {
+			_ = srv.(*net.TCPConn).SetLinger(0)
+			_ = srv.Close()
+			return
+		}
 		_ = srv.(*net.TCPConn).CloseWrite()
 	})
 	if !spoiled {
-		_, _ = io.Copy(client, srv)
+		if _, err := io.Copy(client, fromServer); errors.Is(err, syscall.ECONNRESET) {
+			_ = client.(*net.TCPConn).SetLinger(0) // as it was reset itself
+		}
 		return
 	}
-	happened, reset := f.Pass(client, srv)
+	happened, reset := f.Pass(client, fromServer)
 	if happened {
 		p.count()
 	}
