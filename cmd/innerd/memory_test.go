@@ -3,6 +3,7 @@
 package main
 
 import (
+	"runtime"
 	"testing"
 	"time"
 )
@@ -45,5 +46,17 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 		if r.look(at(step.now), at(step.since), step.resting); given != step.given {
 			t.Errorf("after %d s given back %d times, not %d", step.now, given, step.given)
 		}
+	}
+}
+
+// Where no profile can be asked for, none is kept.
+func TestMemoryIsSampledForProfilesOnly(t *testing.T) {
+	usual := runtime.MemProfileRate
+	defer func() { runtime.MemProfileRate = usual }()
+	if sampleMemory(true); runtime.MemProfileRate != usual {
+		t.Errorf("with profiles a sample is taken every %d bytes, not every %d", runtime.MemProfileRate, usual)
+	}
+	if sampleMemory(false); runtime.MemProfileRate != 0 {
+		t.Errorf("without profiles a sample is taken every %d bytes", runtime.MemProfileRate)
 	}
 }

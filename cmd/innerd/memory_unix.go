@@ -87,6 +87,15 @@ func limitMemory(getenv func(string) string) {
 	})
 }
 
+// sampleMemory leaves the tables of where memory was allocated empty where
+// nobody can ask for a profile: they grow with each new place, by megabytes in
+// an hour of mixed work, and are never given back.
+func sampleMemory(profiles bool) {
+	if !profiles {
+		runtime.MemProfileRate = 0
+	}
+}
+
 // memoryFor is the limit where as many bytes live.
 func memoryFor(live, most int64) int64 {
 	return min(max(smallMemory, int64(float64(live)*overLiving)), most)

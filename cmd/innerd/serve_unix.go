@@ -31,6 +31,7 @@ func (a *app) serve(cmd *cobra.Command) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
+	sampleMemory(set.bool("pprof"))
 	limitMemory(a.getenv)
 	s, err := a.startUntil(cmd.Context(), set, log, signals)
 	if s == nil || err != nil {

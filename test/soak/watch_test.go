@@ -107,14 +107,14 @@ func (c *client) collected(ctx context.Context, pid int) (s sample, err error) {
 		return s, err
 	}
 	var answer []byte
-	for _, query := range []string{"gc=1", "gc=1", "debug=1"} { // what is pooled goes with the second
+	for _, query := range []string{"gc=1", "gc=1", "gc=1&debug=1"} { // what is pooled goes with the second
 		var status int
 		profile := answer
 		status, answer, err = c.call(ctx, http.MethodGet, "/debug/pprof/heap?"+query, nil)
 		if err != nil || status != http.StatusOK {
 			return s, fmt.Errorf("GET /debug/pprof/heap: status %d, %w: %.100q", status, err, answer)
 		}
-		if dir := os.Getenv("INNERD_REPORT"); dir != "" && query == "debug=1" {
+		if dir := os.Getenv("INNERD_REPORT"); dir != "" && query != "gc=1" {
 			if err := keepProfile(filepath.Join(dir, "heap"), profile); err != nil {
 				return s, err
 			}
