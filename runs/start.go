@@ -351,7 +351,7 @@ func (m *Manager) newRun(owner string, spec Spec, conv *conversation) (*Run, err
 	if err != nil {
 		return nil, err
 	}
-	meta.Request = nil // it is on disk, and as large as all that was ever said
+	meta.Request, spec.Request = nil, nil // it is on disk, and as large as all that was ever said
 	if _, err := log.Append(events.TaskID{TaskID: id, ContextID: spec.ContextID, Backend: meta.Backend}); err != nil {
 		return nil, err
 	}
