@@ -106,6 +106,10 @@ func cold(m measured) func(*bench, context.Context) error {
 	}
 }
 
+// settle is the pause before each turn: what the one before it still does, its agent
+// too, is not to be measured with the next.
+const settle = 30 * time.Millisecond
+
 // compare measures pairs, in turn the one and the other first, after some that
 // warm up.
 func (b *bench) compare(m measured, pin agents.Pinned, what string, before, pairs int, goal time.Duration, ours, theirs func(int) (time.Duration, error)) error {
@@ -116,6 +120,7 @@ func (b *bench) compare(m measured, pin agents.Pinned, what string, before, pair
 	for i := range before + pairs {
 		for k := range 2 {
 			which := (i + k) % 2
+			time.Sleep(settle)
 			d, err := []func(int) (time.Duration, error){ours, theirs}[which](i)
 			if err != nil {
 				return err
