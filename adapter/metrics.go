@@ -213,6 +213,11 @@ func (x *scrape) runs(p *series, st runs.Stats) {
 	p.set("innerd_agent_starts_running", float64(st.Starting))
 	p.set("innerd_agent_starts_limit", float64(st.MaxStarting))
 	p.set("innerd_events_late_total", float64(st.Late))
+	for kind, outcomes := range resolvedAs {
+		for _, o := range outcomes {
+			p.set("innerd_requests_resolved_total", 0, string(kind), o)
+		}
+	}
 	for r, n := range st.Resolved {
 		p.set("innerd_requests_resolved_total", float64(n), string(r.Kind), r.Outcome)
 	}
@@ -229,6 +234,18 @@ func (x *scrape) backend(p *series, name string, b runs.BackendStats) {
 	p.set("innerd_runs", float64(b.Working), name, runs.StageWorking)
 	p.set("innerd_runs", float64(b.Waiting), name, runs.StageWaiting)
 	p.set("innerd_runs_accepted_total", float64(b.Accepted), name)
+	// Those that have not been are 0, and not absent: Prometheus sees no increase
+	// in a series that begins with its first one.
+	p.set("innerd_runs_ended_total", 0, name, events.Completed, noError)
+	p.set("innerd_runs_ended_total", 0, name, events.Canceled, events.ErrCanceled)
+	for _, t := range events.ErrorTypes() {
+		if t != events.ErrCanceled {
+			p.set("innerd_runs_ended_total", 0, name, events.Failed, t)
+		}
+	}
+	for _, result := range ofStart.values {
+		p.set("innerd_agent_starts_total", 0, name, result)
+	}
 	for e, n := range b.Ended {
 		errorType := e.ErrorType
 		if errorType == "" {

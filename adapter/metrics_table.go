@@ -82,6 +82,13 @@ var (
 	ofGo           = label{"goversion", nil, "of Go"}
 )
 
+// resolvedAs is how requests end, by kind.
+var resolvedAs = map[events.RequestKind][]string{
+	events.KindTool:       {events.OutcomeOK, events.OutcomeError, events.OutcomeTimeout, events.OutcomeCanceled},
+	events.KindPermission: {events.OutcomeAllowed, events.OutcomeDenied, events.OutcomeExpired, events.OutcomeCanceled},
+	events.KindQuestion:   {events.OutcomeAnswered, events.OutcomeExpired, events.OutcomeCanceled},
+}
+
 func eventTypes() []string {
 	var out []string
 	for _, t := range events.Types() {

@@ -102,6 +102,41 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// A breaker is open for ten seconds at a time, and half-open until a run tries
+// again: an alert that waits for longer must see both.
+func TestAlertsSeeABreakerThatIsHalfOpen(t *testing.T) {
+	groups, errs := rulefmt.ParseFile(rules, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	n := 0
+	for _, g := range groups.Groups {
+		for _, r := range g.Rules {
+			expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range parser.ExtractSelectors(expr) {
+				var name, open, halfOpen bool
+				for _, m := range s {
+					name = name || m.Name == "__name__" && m.Value == "innerd_breaker_state"
+					open = open || m.Name == "state" && m.Matches("open")
+					halfOpen = halfOpen || m.Name == "state" && m.Matches("half-open")
+				}
+				if name {
+					n++
+				}
+				if name && r.For > 0 && open != halfOpen {
+					t.Errorf("%s sees one of open and half-open: %s", r.Alert, r.Expr)
+				}
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no rule looks at innerd_breaker_state")
+	}
+}
+
 func TestDashboard(t *testing.T) {
 	raw, err := os.ReadFile(dashboard)
 	if err != nil {
