@@ -3,14 +3,19 @@
 package soak_test
 
 import (
+	"bytes"
 	"debug/buildinfo"
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"innerd/events"
 )
 
 // mapped is how much of its program's file a process has mapped: as much of it
@@ -41,6 +46,32 @@ func mapped(pid int) (bytes int64, err error) {
 // givesBack is how long after its last run a server has given back the memory
 // that only its work needed.
 const givesBack = 14 * time.Second
+
+// remembered is how many requests that are over a server remembers (past.go of
+// the tool bridge): before it has had as many, its memory grows with each.
+const remembered = 8192
+
+// fill has the server resolve as many requests, in as many runs as the soak
+// would, so that it is as full from the beginning as it ever gets.
+func (s *soak) fill(t *testing.T) {
+	t.Helper()
+	const each, atOnce = 5, 8
+	ask := []object{{"repeat": each, "steps": []object{{"permission": object{"tool": "shell", "input": object{"command": "ls"}, "output": "nothing"}}}}, {"text": "done"}}
+	var wg sync.WaitGroup
+	for i := range atOnce {
+		wg.Go(func() { // ends with its runs
+			for n := i; n <= remembered/each; n += atOnce {
+				body := turn(fmt.Sprint("fill-", i), fmt.Sprint("turn ", n), ask, object{"permission_mode": "auto"})
+				status, answer, err := s.c.call(s.ctx, http.MethodPost, "/message:send", body)
+				if err != nil || status != http.StatusOK || !bytes.Contains(answer, []byte(events.Completed)) {
+					s.fail("filling: status %d, %v: %.300s", status, err, answer)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
 
 // runtimeMemory is what the Go runtime of a server has of the machine, in bytes.
 type runtimeMemory struct {

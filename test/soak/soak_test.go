@@ -65,6 +65,7 @@ func TestSoak(t *testing.T) {
 	s.server.Start()
 	s.c = newClient(t, s.server)
 	if long("soak") {
+		s.fill(t)
 		s.open.Go(s.longTurn) // ends after three minutes; play waits for it
 	}
 	s.play(t, warm)
