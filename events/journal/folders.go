@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,8 +22,8 @@ type folders struct {
 	names []string
 	want  chan struct{} // holds one token: a folder is missing
 
-	sync    sync.Mutex
-	unnamed bool // a folder has its name, and a power cut may take it
+	sync    sync.Mutex  // one syncs, and the others wait: their names are in it
+	unnamed atomic.Bool // a folder has its name, and a power cut may take it
 }
 
 const readyFolders = 16
@@ -87,9 +88,7 @@ func (s *Store) takeFolder(dir string) bool {
 		_ = s.fs.RemoveAll(name)
 		return false
 	}
-	s.folders.sync.Lock()
-	defer s.folders.sync.Unlock()
-	s.folders.unnamed = true
+	s.folders.unnamed.Store(true) // waits for no sync, as the turn would
 	return true
 }
 
@@ -101,11 +100,11 @@ func (s *Store) syncNames() {
 	d := &s.folders
 	d.sync.Lock()
 	defer d.sync.Unlock()
-	if !d.unnamed {
+	if !d.unnamed.Swap(false) { // before the sync: what has its name from here on is not surely in it
 		return
 	}
-	err := s.fs.SyncDir(filepath.Join(s.dir, "runs"))
-	if d.unnamed = err != nil; d.unnamed {
+	if err := s.fs.SyncDir(filepath.Join(s.dir, "runs")); err != nil {
+		d.unnamed.Store(true)
 		s.syncErrors.Add(1)
 	}
 }

@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"innerd/events"
 	"innerd/events/journal"
@@ -176,5 +179,64 @@ func TestFoldersThatCannotBeMade(t *testing.T) {
 			}
 		}
 		_ = s.Close()
+	}
+}
+
+// slowNames is a file system whose first sync of the runs' names takes until
+// until is closed.
+type slowNames struct {
+	journal.FS
+	begins, until chan struct{}
+	syncs         atomic.Int32
+}
+
+func (f *slowNames) SyncDir(name string) error {
+	if filepath.Base(name) == "runs" && f.syncs.Add(1) == 1 {
+		close(f.begins)
+		<-f.until
+	}
+	return f.FS.SyncDir(name)
+}
+
+// TestABeginningWaitsForNoSync: while the names of runs are synced, which can
+// take a disk a while, others begin. Those are synced at their own end.
+func TestABeginningWaitsForNoSync(t *testing.T) {
+	f := &slowNames{FS: journal.OS(), begins: make(chan struct{}), until: make(chan struct{})}
+	s := open(t, t.TempDir(), &journal.Options{FS: f, Logger: quiet, Fsync: journal.FsyncEnd})
+	s.Tick()
+	l := create(t, s, "run-ends")
+	say(t, l, "a")
+	var both sync.WaitGroup
+	both.Go(func() { // ends with the sync
+		if err := l.End([]events.Data{events.End{State: events.Completed}}, journal.RunEnd{State: events.Completed}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-f.begins
+	begun := make(chan error, 1)
+	both.Go(func() { // ends with the sync at the latest
+		_, err := s.Create(journal.RunMeta{ID: "run-begins"})
+		begun <- err
+	})
+	select {
+	case err := <-begun:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a run did not begin while names were synced")
+	}
+	close(f.until)
+	if both.Wait(); t.Failed() {
+		return
+	}
+	l, err := s.Get("run-begins")
+	if err != nil {
+		t.Fatal(err)
+	}
+	say(t, l, "a")
+	end(t, l)
+	if n := f.syncs.Load(); n != 2 {
+		t.Errorf("%d syncs of names", n)
 	}
 }
