@@ -38,6 +38,9 @@ func (s *Store) fillFolders() {
 	if s.opt.Fsync == FsyncAlways || s.volatile() || s.closed.Load() || time.Now().Before(d.next) {
 		return // with that policy each name is synced, which takes longer than anything here
 	}
+	if s.full.Load() > 0 || !s.endsHaveRoom() {
+		return // what is given up on a full disk is for the ends of runs
+	}
 	if !d.tidied {
 		// Not with what is above it: a state directory that is gone stays away.
 		if s.fs.RemoveAll(s.foldersDir()) != nil || s.fs.Mkdir(s.foldersDir(), 0o700) != nil {
@@ -58,6 +61,17 @@ func (s *Store) fillFolders() {
 		}
 		d.put(name)
 	}
+}
+
+// endsHaveRoom reports whether nothing of what is kept for the ends of runs has
+// been given up.
+func (s *Store) endsHaveRoom() bool {
+	s.reserve.mu.Lock()
+	whole := s.reserve.held == reserveBytes
+	s.reserve.mu.Unlock()
+	s.stock.mu.Lock()
+	defer s.stock.mu.Unlock()
+	return whole && len(s.stock.names) == stockFiles
 }
 
 // readyFolder makes a folder with the files of a run that has not begun.

@@ -1,15 +1,18 @@
 package journal_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"innerd/events"
@@ -179,6 +182,56 @@ func TestFoldersThatCannotBeMade(t *testing.T) {
 			}
 		}
 		_ = s.Close()
+	}
+}
+
+// TestNoFoldersOnAFullDisk: what is given up on a full disk is for the ends of
+// runs: no folder takes of it, neither while a run waits for space nor before
+// all of it is there again.
+func TestNoFoldersOnAFullDisk(t *testing.T) {
+	for name, waits := range map[string]bool{"a run waits": true, "none waits": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { noFoldersOnAFullDisk(t, waits) })
+		})
+	}
+}
+
+func noFoldersOnAFullDisk(t *testing.T, waits bool) {
+	f := newFaults()
+	s := open(t, t.TempDir(), &journal.Options{FS: f, Logger: quiet})
+	s.Tick()
+	l, other := create(t, s, "run-ends"), create(t, s, "run-waits")
+	say(t, l, "a")
+	await(t, l, 1)
+	full, made := &fullDisk{err: syscall.ENOSPC}, 0
+	count := func(hook func(op, name string, n int) (int, error)) {
+		f.set(func(op, name string, n int) (int, error) {
+			if op == "mkdir" && strings.Contains(name, "/ready/") {
+				made++
+			}
+			return hook(op, name, n)
+		})
+	}
+	count(full.hook)
+	if waits {
+		say(t, other, "a")
+		for len(s.Trouble()) == 0 { // it is written by another goroutine
+			runtime.Gosched()
+		}
+	}
+	var storage *journal.StorageError
+	if err := l.End([]events.Data{events.End{State: events.Completed}}, journal.RunEnd{State: events.Completed}); !errors.As(err, &storage) {
+		t.Fatal(err)
+	}
+	if !s.Wanted() || made > 0 {
+		t.Fatalf("%d folders were made", made)
+	}
+	count(func(_, _ string, n int) (int, error) { return n, nil })
+	end(t, other)
+	time.Sleep(time.Minute) // of the bubble: what was given up may be made again
+	s.Tick()
+	if made != 2 {
+		t.Fatalf("%d folders were made when there was room", made)
 	}
 }
 
