@@ -232,6 +232,9 @@ func checkLinks(home string) (found []finding) {
 	defer root.Close() //nolint:errcheck // nothing is written to it
 	for _, agent := range []string{"claude", "codex", "copilot", "simulate"} {
 		for _, name := range []string{agent, filepath.Join(agent, "attachments")} {
+			if info, err := root.Lstat(name); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+				continue
+			}
 			_, err := root.Stat(name)
 			if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 				continue

@@ -312,13 +312,16 @@ func TestDoctorNamesLinks(t *testing.T) {
 		os.MkdirAll(filepath.Join(agents, "real"), 0o700), os.Symlink("real", filepath.Join(agents, "copilot")),
 		os.Symlink(elsewhere, filepath.Join(agents, "codex")),
 		os.MkdirAll(filepath.Join(agents, "claude"), 0o700), os.Symlink(elsewhere, filepath.Join(agents, "claude", "attachments")),
+		os.WriteFile(filepath.Join(agents, "simulate"), nil, 0o600),
 	); err != nil {
 		t.Fatal(err)
 	}
 	r := h.run("doctor", "--listen", "127.0.0.1:0")
 	r.want(t, 1, filepath.Join(agents, "codex")+" is a link", filepath.Join(agents, "claude", "attachments")+" is a link", "mount")
-	if strings.Contains(r.out, filepath.Join(agents, "copilot")+" is") {
-		t.Errorf("a link that leads nowhere else is fine: %s", r.out)
+	for _, no := range []string{"copilot", "simulate"} {
+		if strings.Contains(r.out, filepath.Join(agents, no)) {
+			t.Errorf("%s is no link that leads elsewhere: %s", no, r.out)
+		}
 	}
 }
 
