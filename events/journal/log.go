@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -17,6 +18,10 @@ const tailBytes = 8 << 20
 // burst is how soon after the writer's last work an Append takes itself for
 // part of a flood, and leaves the writing to a goroutine that gathers.
 const burst = 5 * time.Microsecond
+
+// calm is how long there was nothing to write before what is a first event, which
+// its readers wait for.
+const calm = time.Millisecond
 
 // Log is the event log of one run. Its methods may be called at the same time.
 type Log struct {
@@ -175,8 +180,11 @@ func (l *Log) append(d events.Data, body []byte, class uint8) (int64, error) {
 		l.s.forget()
 		return id, nil
 	}
-	l.startWriterLocked()
+	first := l.startWriterLocked()
 	l.mu.Unlock()
+	if first && body == nil {
+		runtime.Gosched() // a first delta is on its way before the agent's next line is read
+	}
 	return id, nil
 }
 

@@ -199,7 +199,7 @@ func writeRequest(fsys FS, l *Log, request json.RawMessage, sync bool) (err erro
 	// Put together by hand: a request may be large, and json.Marshal would look
 	// through all of it again.
 	data := slices.Concat([]byte(`{"meta":`), meta, []byte(`,"request":`), request, []byte("}"))
-	f, err := fsys.OpenFile(filepath.Join(l.dir, requestName), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := fsys.OpenFile(filepath.Join(l.dir, requestName), os.O_WRONLY|os.O_CREATE, 0o600) // not to be cut: ext4 then writes it out when it is closed
 	if err != nil {
 		return err
 	}

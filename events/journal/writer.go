@@ -58,20 +58,22 @@ type segment struct {
 
 // startWriterLocked sees to it that somebody writes what waits: the caller
 // itself when all is quiet, which is the shortest way to a reader, else a
-// goroutine, which gathers while it writes.
-func (l *Log) startWriterLocked() {
+// goroutine, which gathers while it writes. first: it did, after a time in which
+// there was nothing to write.
+func (l *Log) startWriterLocked() (first bool) {
 	if l.writing {
-		return
+		return false
 	}
 	l.writing = true
-	if l.s.opt.Fsync != FsyncAlways && time.Since(l.rest) > burst {
+	if rest := time.Since(l.rest); l.s.opt.Fsync != FsyncAlways && rest > burst {
 		if l.writeLocked() == nil && len(l.lines) == 0 {
 			l.stopWriterLocked()
-			return
+			return rest > calm
 		}
 	}
 	l.s.writers.Add(1)
 	go l.write()
+	return false
 }
 
 func (l *Log) stopWriterLocked() {
