@@ -77,6 +77,12 @@ var claudeArgs = []string{
 		"SendMessage,ListAgents,EnterPlanMode,ExitPlanMode,EnterWorktree,ExitWorktree,AskUserQuestion",
 }
 
+// claudeEnv is innerd's where that of tests is another: background tasks are not
+// off, and programs are looked for where innerd's agents look.
+func claudeEnv() []string {
+	return []string{"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=", "PATH=" + os.Getenv("PATH")}
+}
+
 func directClaude(ctx context.Context, dir string, pin agents.Pinned, sc *modelstub.Scenario) (direct, error) {
 	return claudeWith(ctx, dir, pin, sc)
 }
@@ -93,7 +99,7 @@ func claudeWith(ctx context.Context, dir string, pin agents.Pinned, sc *modelstu
 	tb := &standIn{ctx: ctx}
 	cli := claudecli.Start(tb, claudecli.Options{
 		Path: pin.Path, Dir: dir, Home: dir, ConfigDir: filepath.Join(dir, "claude"), BaseURL: sc.BaseURL(), Key: sc.Key(),
-		Args: claudeArgs, Host: claudecli.Host{Tools: tools},
+		Args: claudeArgs, Env: claudeEnv(), Host: claudecli.Host{Tools: tools},
 	})
 	return &claudeDirect{cli, tb}, nil
 }

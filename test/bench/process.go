@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -200,7 +201,12 @@ func post(ctx context.Context, client *http.Client, url string, body any) (*http
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(string(js)))
+	return postJSON(ctx, client, url, js)
+}
+
+// postJSON posts what is encoded already.
+func postJSON(ctx context.Context, client *http.Client, url string, js []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(js))
 	if err != nil {
 		return nil, err
 	}
