@@ -90,6 +90,44 @@ func TestAnEndThatWasToldStays(t *testing.T) {
 	}
 }
 
+// A run whose first event found no room says its id first all the same, now and
+// after a restart: who began it knows it by nothing else.
+func TestAnEndWithoutABeginningSaysTheID(t *testing.T) {
+	dir, disk := t.TempDir(), &fullDisk{FS: journal.OS()}
+	s, err := journal.Open(dir, &journal.Options{FS: disk, Closing: runs.Closing, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Create(journal.RunMeta{ID: "run-0001", ContextID: "chat", Backend: "simulate"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.full.Store(true)
+	if _, err := l.Append(events.TaskID{TaskID: "run-0001", ContextID: "chat", Backend: "simulate"}); err != nil {
+		t.Fatal(err)
+	}
+	var storage *journal.StorageError
+	if err := l.End([]events.Data{events.End{State: events.Completed}}, journal.RunEnd{State: events.Completed}); !errors.As(err, &storage) {
+		t.Fatal(err)
+	}
+	told, _ := allOf(t, l)
+	want := `{"id":1,"type":"session.task_id","data":{"task_id":"run-0001","context_id":"chat","backend":"simulate"}}`
+	if len(told) != 3 || told[0] != want {
+		t.Errorf("%q", told)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(w *world) { w.dir = dir })
+	if l, err = w.store.Get("run-0001"); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := allOf(t, l)
+	if diff := cmp.Diff(told, again); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // allOf is what a log holds, without the times.
 func allOf(t *testing.T, l *journal.Log) ([]string, journal.RunEnd) {
 	t.Helper()

@@ -117,17 +117,14 @@ func closeLeft(log *journal.Log) error {
 	}
 	e := events.NewError(events.ErrAdapterRestarted, "innerd was restarted while the turn ran")
 	closing := append(left.closing(e.Message), e, events.End{State: events.Failed, Reason: e.ErrorType, FilesChanged: left.files})
-	if left.empty() {
-		closing = append([]events.Data{events.TaskID{TaskID: log.ID(), ContextID: log.Meta().ContextID, Backend: log.Meta().Backend}}, closing...)
-	}
-	return log.End(closing, journal.RunEnd{
+	return log.End(append(left.beginning(log), closing...), journal.RunEnd{
 		State: events.Failed, Reason: e.ErrorType, ErrorType: e.ErrorType, Ended: time.Now(),
 	})
 }
 
 // Closing gives the events that close what is open in a log as its readers see
-// it. A journal asks for them where it had to drop events, because its disk
-// stayed full, before it writes a run's end.
+// it, or begin it where they see nothing. A journal asks for them where it had
+// to drop events, because its disk stayed full, before it writes a run's end.
 func Closing(log *journal.Log) []events.Data {
 	left := leftovers{}
 	for e, err := range log.Snapshot(0, nil) {
@@ -136,7 +133,7 @@ func Closing(log *journal.Log) []events.Data {
 		}
 		left.see(e)
 	}
-	return left.closing("the log could not take more")
+	return append(left.beginning(log), left.closing("the log could not take more")...)
 }
 
 // leftovers is what a log without an end left open.
@@ -153,7 +150,14 @@ type leftovers struct {
 	ts    int64
 }
 
-func (l *leftovers) empty() bool { return !l.seen }
+// beginning is the event that every run begins with, where the log has none.
+func (l *leftovers) beginning(log *journal.Log) []events.Data {
+	if l.seen {
+		return nil
+	}
+	m := log.Meta()
+	return []events.Data{events.TaskID{TaskID: m.ID, ContextID: m.ContextID, Backend: m.Backend}}
+}
 
 func (l *leftovers) put(id string, end func(string) events.Data) {
 	if l.open == nil {

@@ -89,6 +89,27 @@ func TestDiskFullAndSpaceBack(t *testing.T) {
 	want(t, visible(t, l, 0), all...)
 }
 
+// The first event of a run says its id: what is said of the disk comes after it,
+// and nothing is said where no other one waits.
+func TestDiskIsFullFromTheFirstEventOn(t *testing.T) {
+	f := newFaults()
+	s := open(t, t.TempDir(), &journal.Options{FS: f, Fsync: journal.FsyncNone})
+	l := create(t, s, run)
+	f.set((&fullDisk{gives: 300, err: syscall.ENOSPC}).hook)
+	say(t, l, "a")
+	await(t, l, 1)
+	if st := s.Stats(); st.Full != 0 {
+		t.Errorf("%+v", st)
+	}
+	long := strings.Repeat("b", 500)
+	say(t, l, long)
+	await(t, l, 2)
+	f.set(nil)
+	await(t, l, 3)
+	want(t, visible(t, l, 0), "1 a", "2 [session.status]", "3 "+long)
+	end(t, l)
+}
+
 func TestDiskStaysFull(t *testing.T) {
 	f := newFaults()
 	dir := t.TempDir()

@@ -58,15 +58,17 @@ func TestStatsCountTroubleAndLogsNameTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	say(t, l, "a")
+	await(t, l, 1)
 	disk := &fullDisk{room: 40, gives: 300, err: syscall.ENOSPC}
 	f.set(disk.hook)
 	say(t, l, strings.Repeat("b", 500))
-	await(t, l, 1)
+	await(t, l, 2)
 	if st := s.Stats(); st.WriteErrors == 0 || !st.DiskFull || st.Unwritten == 0 || st.Full != 1 {
 		t.Errorf("%+v", st)
 	}
 	f.set(nil)
-	await(t, l, 2)
+	await(t, l, 3)
 	s.Tick()
 	if st := s.Stats(); st.DiskFull || st.Full != 0 {
 		t.Errorf("%+v", st)

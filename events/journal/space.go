@@ -78,6 +78,21 @@ func (l *Log) spaceBackLocked() {
 // so that readers know why they see nothing. The lines that wait move up by
 // one id; nobody has seen them.
 func (l *Log) sayFullLocked(cause error) {
+	if diskFull(cause) {
+		l.mu.Unlock()
+		l.s.giveReserve(reserveOfEnds)
+		l.mu.Lock()
+	}
+	if l.last == 0 {
+		if !l.beginFromReserveLocked() {
+			return
+		}
+		if len(l.lines) == 0 { // nothing waits any more
+			l.full = false
+			l.s.full.Add(-1)
+			return
+		}
+	}
 	status := events.Status{State: events.StateStorage, Detail: "storage is full: " + cause.Error()}
 	line, err := events.AppendLine(nil, l.last+1, l.s.opt.Now().UnixMilli(), status)
 	if err != nil {
@@ -85,9 +100,6 @@ func (l *Log) sayFullLocked(cause error) {
 	}
 	line = append(line, '\n')
 	l.mu.Unlock()
-	if diskFull(cause) {
-		l.s.giveReserve(reserveOfEnds)
-	}
 	_, err = l.disk.write(l, line)
 	l.mu.Lock()
 	if err != nil {
@@ -106,6 +118,24 @@ func (l *Log) sayFullLocked(cause error) {
 	l.disk.dirty = true
 	l.disk.publishLocked()
 	l.publishLocked(l.last + 1)
+}
+
+// beginFromReserveLocked writes the first of the lines that wait: by it readers
+// know whose log this is, so that nothing may come before it.
+func (l *Log) beginFromReserveLocked() bool {
+	n := bytes.IndexByte(l.lines, '\n') + 1
+	first := bytes.Clone(l.lines[:n])
+	l.mu.Unlock()
+	_, err := l.disk.write(l, first)
+	l.mu.Lock()
+	if err != nil {
+		return false
+	}
+	l.lines = l.lines[n:]
+	l.disk.dirty = true
+	l.disk.publishLocked()
+	l.publishLocked(1)
+	return true
 }
 
 // addLineLocked adds an encoded line under the next id, whatever its own.

@@ -46,14 +46,14 @@ func TestTroubleOfARunThatWaits(t *testing.T) {
 	s := open(t, t.TempDir(), &journal.Options{FS: f, Fsync: journal.FsyncNone})
 	l := create(t, s, run)
 	f.set((&fullDisk{gives: 300, err: syscall.ENOSPC}).hook)
-	say(t, l, "a")
-	await(t, l, 1) // the status, from the reserve
+	say(t, l, "a", strings.Repeat("b", 500))
+	await(t, l, 2) // the status, from the reserve
 	s.Tick()
 	if got := s.Trouble(); len(got) != 1 {
 		t.Errorf("%q", got)
 	}
 	f.set(nil)
-	await(t, l, 2)
+	await(t, l, 3)
 	s.Tick()
 	s.Tick()
 	if got := s.Trouble(); got != nil {
