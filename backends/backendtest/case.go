@@ -12,7 +12,8 @@ type Case struct {
 	Name  string // lower case, with hyphens
 	Why   string // what a host loses where it fails
 	Needs []Need
-	Long  bool // over a minute; only with INNERD_LONG=1
+	Long  bool // over a minute; only with INNERD_LONG=1, unless Waits
+	Waits bool // it does nothing but wait: those who keep a table play it always
 	Turns []Turn
 	// Beside is played in a second conversation of the same backend at the
 	// same time.

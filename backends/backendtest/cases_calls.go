@@ -110,7 +110,7 @@ func manyInARow() Case {
 func longBridgedCases() []Case {
 	c := bridged("call-90-s", "no time-out of the agent's own ends a tool of the host",
 		Reply{Answer: ok("after ninety seconds"), After: 90 * time.Second}, Want{Heard: []string{"after ninety seconds"}})
-	c.Long = true
+	c.Long, c.Waits = true, true
 	return []Case{c}
 }
 

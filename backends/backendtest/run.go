@@ -29,6 +29,8 @@ func Run(t *testing.T, rig Rig) {
 		t.Run(c.Name, func(t *testing.T) {
 			if s.places != nil {
 				t.Parallel()
+			}
+			if s.places != nil && !c.Waits {
 				s.places <- struct{}{}
 				defer func() { <-s.places }()
 			}
@@ -86,7 +88,7 @@ func newSuite(t *testing.T, rig Rig, cases []Case) *suite {
 
 // play plays one case and records how it went.
 func (s *suite) play(t *testing.T, c Case) {
-	if c.Long && os.Getenv(LongEnv) == "" {
+	if c.Long && os.Getenv(LongEnv) == "" && (s.table == nil || !c.Waits) {
 		t.Skipf("takes over a minute; set %s=1", LongEnv)
 	}
 	why := s.rig.lacks(c, s.can)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"innerd/adapter/api"
@@ -201,6 +202,10 @@ func open(m measured) func(*bench, context.Context) error {
 			return err
 		}
 		defer stub.Close()
+		if free := available(); !m.shared && free < ownProcesses {
+			fmt.Fprintf(os.Stderr, "  not measured: 40 processes of the agent need %s, and %s are there\n", mb(ownProcesses), mb(free))
+			return nil
+		}
 		in, err := b.innerd(ctx, append(m.env(pin, model(stub)), "INNERD_MAX_WARM=64")...)
 		if err != nil {
 			return err
@@ -225,6 +230,18 @@ func open(m measured) func(*bench, context.Context) error {
 		})
 		return nil
 	}
+}
+
+// ownProcesses is what 40 conversations need whose agents are a process each, in bytes.
+const ownProcesses = 40 * 200e6
+
+// available is the memory that the machine has to give, in bytes; 0: not known.
+func available() (bytes int64) {
+	raw, _ := os.ReadFile("/proc/meminfo")
+	_, rest, _ := strings.Cut(string(raw), "MemAvailable:")
+	var kb int64
+	_, _ = fmt.Sscan(rest, &kb)
+	return kb << 10
 }
 
 // warm counts the conversations whose agent is kept running.

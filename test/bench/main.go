@@ -46,10 +46,8 @@ var figures = []figure{
 // Each agent has its figures: claude-code-warm, claude-code-cold, codex-open, claude-code-cold-tool, ….
 func init() {
 	for _, m := range measuredAgents {
-		figures = append(figures, figure{m.word + "-warm", warm(m)}, figure{m.word + "-cold", cold(m)})
-		if m.shared { // 40 processes of an agent are too much for most machines
-			figures = append(figures, figure{m.word + "-open", open(m)})
-		} else {
+		figures = append(figures, figure{m.word + "-warm", warm(m)}, figure{m.word + "-cold", cold(m)}, figure{m.word + "-open", open(m)})
+		if !m.shared {
 			figures = append(figures, figure{m.word + "-cold-tool", cold(withTool(m))})
 		}
 	}
