@@ -3,7 +3,9 @@
 package main
 
 import (
+	"encoding/json"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -46,6 +48,21 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 		if r.look(at(step.now), at(step.since), step.resting); given != step.given {
 			t.Errorf("after %d s given back %d times, not %d", step.now, given, step.given)
 		}
+	}
+}
+
+// What a pool holds outlives one collection: encoding/json keeps what it has
+// written last, of any length.
+func TestMemoryOfPoolsIsGivenBack(t *testing.T) {
+	const size = 64 << 20
+	runtime.GC()
+	before := living()
+	if _, err := json.Marshal(strings.Repeat("x", size)); err != nil {
+		t.Fatal(err)
+	}
+	trim()
+	if got := living() - before; got > size/2 {
+		t.Errorf("%d MB are left", got>>20)
 	}
 }
 

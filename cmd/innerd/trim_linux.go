@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 // needed again. A sandbox waits most of its life, and there are thousands on a
 // machine.
 func trim() {
+	runtime.GC() // what pools hold, a long text that was written for one, outlives one collection
 	debug.FreeOSMemory()
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {

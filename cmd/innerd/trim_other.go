@@ -2,7 +2,13 @@
 
 package main
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+)
 
 // trim gives back what only the start, or the work before a rest, needed.
-func trim() { debug.FreeOSMemory() }
+func trim() {
+	runtime.GC() // see trim on Linux
+	debug.FreeOSMemory()
+}
