@@ -20,7 +20,7 @@ import (
 const (
 	longestTurn = time.Minute     // the server ends it then
 	linger      = 2 * time.Second // so long after its end a run can be found
-	turnsKept   = 8               // of a history; then the host begins anew
+	turnsKept   = 8               // of a history; then the host begins anew, or what the agent knows would grow for ever
 )
 
 // conversation is one of the host's, whose turns come one after another, or
@@ -47,17 +47,18 @@ func (c *conversation) live(ctx context.Context) {
 	}
 }
 
-// messages is what the host tells: what it remembers, and the prompt.
-func (c *conversation) messages(prompt string) []object {
+// messages is what the host tells: what it remembers, and the prompt. anew: it
+// remembers nothing, and its agent shall not either.
+func (c *conversation) messages(prompt string) (all []object, anew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case len(c.history) >= 2*turnsKept:
-		c.history = nil
+		c.history, anew = nil, true
 	case len(c.history) > 2 && rand.IntN(10) == 0:
 		c.history = c.history[:len(c.history)-2] // its user edits what was said before
 	}
-	return append(slices.Clone(c.history), object{"role": "user", "content": prompt})
+	return append(slices.Clone(c.history), object{"role": "user", "content": prompt}), anew
 }
 
 func (c *conversation) remember(prompt, answer string) {
@@ -74,12 +75,14 @@ func (c *conversation) turn(n int) {
 	steps, played := script(rand.New(rand.NewPCG(rand.Uint64(), 0)), n)
 	s.count(played)
 	prompt, id := fmt.Sprintf("turn %d", n), fmt.Sprintf("%s-%d", c.name, n)
+	said, anew := c.messages(prompt)
 	body := turn(c.name, prompt, steps, object{
+		"context_reuse": !anew,
 		"task_id": id, "events": "all", "interactive": true, "detach": n%2 == 0, "timeout_s": longestTurn.Seconds(),
 		"permission_mode": []string{"ask", "ask", "ask", "auto", "deny"}[n%5], "background": []string{"wait", "end"}[n%2],
 		"native_tool_schemas": []object{{"name": "lookup", "parameters": object{"type": "object"}}, {"name": "fetch", "parameters": object{"type": "object"}}},
 	})
-	body["messages"] = c.messages(prompt)
+	body["messages"] = said
 	resp, err := s.c.open(ctx, http.MethodPost, "/message:stream", body)
 	if err != nil {
 		s.fail("%s: %v", id, err)
@@ -92,10 +95,10 @@ func (c *conversation) turn(n int) {
 		return
 	}
 	r := s.floor.add(id)
-	end, said := c.follow(ctx, r, resp.Body, slices.Contains(played, "stall"))
+	end, heard := c.follow(ctx, r, resp.Body, slices.Contains(played, "stall"))
 	s.ended(end)
 	if end.State == events.Completed {
-		c.remember(prompt, said)
+		c.remember(prompt, heard)
 	}
 	log, err := ledger.Disk(filepath.Join(s.server.State, "runs", id), false)
 	if err != nil {
