@@ -78,7 +78,7 @@ func (c *conversation) turn(n int) {
 	said, anew := c.messages(prompt)
 	body := turn(c.name, prompt, steps, object{
 		"context_reuse": !anew,
-		"task_id": id, "events": "all", "interactive": true, "detach": n%2 == 0, "timeout_s": longestTurn.Seconds(),
+		"task_id":       id, "events": "all", "interactive": true, "detach": n%2 == 0, "timeout_s": longestTurn.Seconds(),
 		"permission_mode": []string{"ask", "ask", "ask", "auto", "deny"}[n%5], "background": []string{"wait", "end"}[n%2],
 		"native_tool_schemas": []object{{"name": "lookup", "parameters": object{"type": "object"}}, {"name": "fetch", "parameters": object{"type": "object"}}},
 	})
