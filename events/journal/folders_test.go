@@ -86,6 +86,15 @@ func TestReadyFoldersOfAnotherServer(t *testing.T) {
 	}
 	s = open(t, dir, &journal.Options{Logger: quiet})
 	s.Tick()
+	files, err := filepath.Glob(filepath.Join(dir, "ready", "*", "*"))
+	if err != nil || len(files) != 2*len(left) {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		if info, err := os.Stat(name); err != nil || info.Size() > 0 {
+			t.Error(name, info.Size(), err)
+		}
+	}
 	l := create(t, s, "run-clean")
 	say(t, l, "a", "b")
 	end(t, l)
@@ -140,10 +149,10 @@ func TestNamesAreDurable(t *testing.T) {
 	if want := []string{"named, last seen 1"}; !slices.Equal(order, want) {
 		t.Fatalf("%q", order)
 	}
-	// A file system that syncs no folders is no reason to end a run.
+	// Where it fails that is no reason to end a run.
 	f.set(func(op, name string, n int) (int, error) {
 		if op == "syncdir" && filepath.Base(name) == "runs" {
-			return 0, syscall.EINVAL
+			return 0, syscall.EIO
 		}
 		return n, nil
 	})

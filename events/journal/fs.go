@@ -98,6 +98,9 @@ func (osFS) SyncDir(name string) error {
 		return err
 	}
 	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil // a file system that syncs no folders: nothing that is tried again would help
+	}
 	return errors.Join(err, d.Close())
 }
 
