@@ -13,6 +13,14 @@ type Compacter interface {
 	Compact(context.Context) error
 }
 
+// Lively is a Conversation that starts its agent when a run needs it, and again
+// where that failed: between two runs it may be without one.
+type Lively interface {
+	// Lives reports whether the conversation's agent runs. It asks nobody and
+	// waits for nothing, and may be called at any time.
+	Lives() bool
+}
+
 // Sweeper is a Conversation whose agent may leave processes running when a turn
 // is over.
 type Sweeper interface {

@@ -135,7 +135,6 @@ func (m *Manager) warmed(ctx context.Context, c *conversation) (backends.Convers
 		return nil, nil, fmt.Errorf("%w: the conversation's directory %s is gone", ErrConflict, st.Dir)
 	}
 	m.dropAgent(c)
-	m.makeRoom()
 	o := opening{dir: st.Dir}
 	agent, begun, err := m.open(ctx, c, o, st.Session, nil)
 	if err != nil {

@@ -234,7 +234,7 @@ func (c *conversation) infoLocked() ConversationInfo {
 	switch {
 	case len(c.queue) > 0 || info.Compacting:
 		info.State = ConversationRunning
-	case c.agent != nil && alive(c.agent):
+	case lives(c.agent):
 		info.State = ConversationIdle
 	}
 	return info

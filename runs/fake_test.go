@@ -3,6 +3,7 @@ package runs_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"innerd/backends"
@@ -64,6 +65,7 @@ type playedAgent struct {
 	cfg  backends.Config
 	once sync.Once
 	done chan struct{}
+	away atomic.Bool // it has no process, and could take a run
 }
 
 func (a *playedAgent) Run(ctx context.Context, in backends.Input, h backends.Host) (backends.Outcome, error) {
@@ -87,6 +89,8 @@ func (b *played) turns(run turnFunc) {
 
 func (a *playedAgent) Done() <-chan struct{} { return a.done }
 func (a *playedAgent) die()                  { a.once.Do(func() { close(a.done) }) }
+
+func (a *playedAgent) Lives() bool { return !a.away.Load() }
 
 func (a *playedAgent) Close(context.Context) error {
 	if a.b.close != nil {

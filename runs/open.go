@@ -49,6 +49,7 @@ func (m *Manager) open(ctx context.Context, c *conversation, o opening, session 
 	if s, err = m.breakers[c.backend.Name()].begin(len(o.env) > 0, m.place()); err != nil {
 		return nil, nil, err
 	}
+	m.makeRoom()
 	m.measured(s, c, run, !session.Zero())
 	defer func() {
 		if err != nil {

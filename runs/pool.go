@@ -26,7 +26,6 @@ func (m *Manager) agent(l *live, session backends.Session) (backends.Conversatio
 	}
 	l.rec.record(events.Status{State: events.StateStarting})
 	m.dropAgent(c) // waits for one that is closing, too: it holds the session
-	m.makeRoom()
 	agent, begun, err := m.open(l.ctx, c, l.spec.opening(), session, l.span)
 	if err != nil {
 		return nil, err
@@ -38,6 +37,7 @@ func (m *Manager) agent(l *live, session backends.Session) (backends.Conversatio
 	return agent, nil
 }
 
+// alive reports whether a conversation's agent takes a further run.
 func alive(a backends.Conversation) bool {
 	select {
 	case <-a.Done():
@@ -45,6 +45,16 @@ func alive(a backends.Conversation) bool {
 	default:
 		return true
 	}
+}
+
+// lives reports whether there is an agent, which waits for the next run. One
+// that never came up, or has ended, may be nobody's to tell of.
+func lives(a backends.Conversation) bool {
+	if a == nil || !alive(a) {
+		return false
+	}
+	l, ok := a.(backends.Lively)
+	return !ok || l.Lives()
 }
 
 func hash(s string) string {
@@ -96,14 +106,14 @@ func (m *Manager) closeAgent(c *conversation, agent backends.Conversation) {
 }
 
 // restLocked is what becomes of a conversation whose last run is over: a run's
-// own ends, another waits warm for the next run.
+// own ends, another waits warm for the next run, if its agent does.
 func (m *Manager) restLocked(c *conversation) {
 	if c.contextID == "" {
 		m.removeLocked(c)
 		return
 	}
-	if c.agent == nil {
-		c.putAway()
+	if !lives(c.agent) {
+		m.coolLocked(c)
 		return
 	}
 	since := time.Now()
@@ -159,8 +169,14 @@ func (m *Manager) coolLocked(c *conversation) {
 	}()
 }
 
-// trimLocked closes the agents that were idle longest, down to a number.
+// trimLocked closes the agents that were idle longest, down to a number. What
+// has died while it was idle is put away first: nobody has to go for it.
 func (m *Manager) trimLocked(to int) {
+	for c := range m.warm {
+		if !lives(c.agent) {
+			m.coolLocked(c)
+		}
+	}
 	for m.agentsLocked() > to {
 		var oldest *conversation
 		for c, since := range m.warm {
@@ -185,7 +201,8 @@ func (m *Manager) agentsLocked() int {
 	return n
 }
 
-// makeRoom closes idle agents where one more would be above the limit.
+// makeRoom closes idle agents where one more would be above the limit. Call it
+// when that one is about to start: one that may not is no reason to.
 func (m *Manager) makeRoom() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

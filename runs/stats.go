@@ -193,7 +193,11 @@ func (m *Manager) backendStats(name string, b backends.Backend) BackendStats {
 func (m *Manager) countConversations(s *Stats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s.Warm = len(m.warm)
+	for c := range m.warm {
+		if lives(c.agent) {
+			s.Warm++
+		}
+	}
 	for _, c := range m.conversations {
 		s.Backends[c.backend.Name()].Conversations[c.infoLocked().State]++
 	}

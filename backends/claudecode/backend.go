@@ -167,10 +167,9 @@ func (b *Backend) Open(_ context.Context, cfg backends.Config) (backends.Convers
 	if cfg.Session.Zero() {
 		return c, nil
 	}
-	if c.stored(cfg.Session.ID) == no {
+	if !c.reopen(cfg.Session) {
 		return nil, fmt.Errorf("session %s: %w", cfg.Session.ID, backends.ErrNoSession)
 	}
-	c.session, c.told = cfg.Session.ID, true
 	return c, nil
 }
 

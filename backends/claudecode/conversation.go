@@ -52,6 +52,9 @@ func newConversation(b *Backend, cfg backends.Config, path string, l login) *con
 // Done implements backends.Conversation.
 func (c *conversation) Done() <-chan struct{} { return c.done }
 
+// Lives implements backends.Lively.
+func (c *conversation) Lives() bool { return c.current() != nil }
+
 // Close implements backends.Conversation.
 func (c *conversation) Close(ctx context.Context) error {
 	c.mu.Lock()
@@ -155,7 +158,7 @@ func (c *conversation) save() error {
 	if c.saved == c.session || c.cfg.Save == nil {
 		return nil
 	}
-	if err := c.cfg.Save(backends.Session{ID: c.session}); err != nil {
+	if err := c.cfg.Save(backends.Session{ID: c.session, State: c.copyOf()}); err != nil {
 		return &backends.Error{Type: events.ErrStorage, Message: "the session could not be noted: " + err.Error()}
 	}
 	c.saved = c.session

@@ -101,3 +101,6 @@ func Image(p events.Part) (any, error) {
 	x, err := c.reader().Piece(1, p)
 	return blockOf(x), err
 }
+
+// StartOf is when a process started, as claude notes it of who has a session.
+func StartOf(pid int) string { return startOf(pid) }

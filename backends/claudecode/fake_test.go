@@ -224,18 +224,9 @@ func openFakeFor(t *testing.T, grace time.Duration, path string, bare bool, sess
 		keepSession(t, f.home, session)
 	}
 	var err error
-	f.Conversation, err = b.Open(t.Context(), backends.Config{
-		ID: "01TESTTESTTESTTESTTESTTEST", Dir: t.TempDir(), Grace: grace, Session: backends.Session{ID: session}, AddDirs: []string{"/an/added/folder"},
-		Env: map[string]string{"CLAUDECODE_TEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "CLAUDE_CONFIG_DIR": "/not/this"},
-		Save: func(s backends.Session) error {
-			if f.save != nil {
-				return f.save()
-			}
-			f.saved = append(f.saved, s)
-			return nil
-		},
-		Stray: func(events.Event) { f.strays.Add(1) },
-	})
+	cfg := f.config(t, backends.Session{ID: session})
+	cfg.Grace = grace
+	f.Conversation, err = b.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,6 +241,22 @@ func openFakeFor(t *testing.T, grace time.Duration, path string, bare bool, sess
 		}
 	})
 	return f
+}
+
+// config is that of a conversation with the fake.
+func (f *faked) config(t *testing.T, s backends.Session) backends.Config {
+	return backends.Config{
+		ID: "01TESTTESTTESTTESTTESTTEST", Dir: t.TempDir(), Session: s, AddDirs: []string{"/an/added/folder"},
+		Env: map[string]string{"CLAUDECODE_TEST_ROLE": "fake", "FAKE_SCRIPT": f.script, "CLAUDE_CONFIG_DIR": "/not/this"},
+		Save: func(s backends.Session) error {
+			if f.save != nil {
+				return f.save()
+			}
+			f.saved = append(f.saved, s)
+			return nil
+		},
+		Stray: func(events.Event) { f.strays.Add(1) },
+	}
 }
 
 // keepSession makes claude's file of a session.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"innerd/backends"
 )
 
 // Claude does not lock a session: two processes that have the same one open
@@ -158,6 +160,36 @@ func (c *conversation) foreign(line []byte) bool {
 	c.mu.Unlock()
 	first := l.Message.Content[0]
 	return !ours && first.Type == blockText && !strings.HasPrefix(first.Text, "[") && !strings.HasPrefix(first.Text, "<")
+}
+
+// copied is what is stored beside the id of a session that is a copy: of which,
+// for claude makes it when it starts, and that may fail.
+type copied struct {
+	Of string `json:"fork_of"`
+}
+
+func (c *conversation) copyOf() json.RawMessage {
+	if c.forkOf == "" {
+		return nil
+	}
+	raw, _ := json.Marshal(copied{c.forkOf}) // a string: cannot fail
+	return raw
+}
+
+// reopen takes up a session that was stored; false: there is none any more. A
+// copy that was to be made is made by the next process.
+func (c *conversation) reopen(s backends.Session) bool {
+	c.session, c.told = s.ID, true
+	if c.stored(s.ID) != no {
+		return true
+	}
+	var from copied
+	_ = json.Unmarshal(s.State, &from) // what cannot be read names none
+	if c.stored(from.Of) == no {
+		return false
+	}
+	c.forkOf, c.forked = from.Of, "another claude has used it"
+	return true
 }
 
 // fork has the next process go on in a copy of the session, under another id.

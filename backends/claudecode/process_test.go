@@ -213,6 +213,9 @@ func TestDeathBetweenRuns(t *testing.T) {
 	}
 }
 
+// lives is what the conversation says of its claude.
+func lives(f *faked) bool { return f.Conversation.(backends.Lively).Lives() }
+
 func TestStartFails(t *testing.T) {
 	for _, c := range []struct{ stderr, class string }{
 		{"error: unknown option '--strange'", events.ErrInvalidRequest},
@@ -228,6 +231,9 @@ func TestStartFails(t *testing.T) {
 		case <-f.Done(): // nothing was sent: the conversation is as good as new
 			t.Errorf("%s: the conversation is over", c.stderr)
 		default:
+		}
+		if lives(f) {
+			t.Errorf("%s: it says that claude lives", c.stderr)
 		}
 	}
 	f := openFake(t, true, "", act{Expect: "initialize"},
@@ -278,8 +284,8 @@ func TestCancelWhileStarting(t *testing.T) {
 	// The next run starts it again.
 	f.write(t, append(append([]act(nil), ready...), act{Expect: userLine}, say("now"), act{Print: okResult}, act{Drain: true}))
 	evs, _, err = run(t, f, backendtest.Turn{}, backends.Settings{})
-	if err != nil || !slices.Equal(texts(evs), []string{"now"}) {
-		t.Error(err, texts(evs))
+	if err != nil || !slices.Equal(texts(evs), []string{"now"}) || !lives(f) {
+		t.Error(err, texts(evs), lives(f))
 	}
 }
 

@@ -106,8 +106,12 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn) (backe
 		t.tr.lost()
 	}
 	defer c.seal()
-	if id := p.session(); id != "" && id != c.session {
-		c.session = id
+	id := p.session()
+	if made := c.forkOf != "" && c.resumes(); made || id != "" && id != c.session {
+		if made { // from here on a copy that is gone is not made again: its source knows nothing of this turn
+			c.forkOf, c.saved = "", ""
+		}
+		c.session = orElse(id, c.session)
 		if err := c.save(); err != nil {
 			return backends.Outcome{}, err
 		}

@@ -51,6 +51,13 @@ func newConversation(b *Backend, cfg backends.Config, path string, l login) *con
 // Done implements backends.Conversation.
 func (c *conversation) Done() <-chan struct{} { return c.done }
 
+// Lives implements backends.Lively.
+func (c *conversation) Lives() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.srv != nil && c.srv.peer.Err() == nil
+}
+
 var errClosed = errors.New("the conversation was closed")
 
 // closeLimit bounds what a closing conversation does in a process that others share.

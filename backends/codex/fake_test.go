@@ -234,13 +234,7 @@ func (st *stage) config(c *backends.Credential) backends.Config {
 func newStage(t *testing.T, s script) *stage {
 	t.Helper()
 	st := &stage{t: t, home: t.TempDir(), script: filepath.Join(t.TempDir(), "script"), dir: t.TempDir()}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(st.script, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	st.plays(s)
 	children := backends.NewChildren(backends.ChildrenOptions{})
 	st.children = children
 	st.getenv(map[string]string{"OPENAI_API_KEY": "sk-secret-of-the-test", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
@@ -255,6 +249,18 @@ func newStage(t *testing.T, s script) *stage {
 		}
 	})
 	return st
+}
+
+// plays gives a script to the fakes that are started from now on.
+func (st *stage) plays(s script) {
+	st.t.Helper()
+	raw, err := json.Marshal(s)
+	if err == nil {
+		err = os.WriteFile(st.script, raw, 0o600)
+	}
+	if err != nil {
+		st.t.Fatal(err)
+	}
 }
 
 // open opens a conversation; all of a stage share a process.

@@ -150,9 +150,41 @@ func TestDoesNotStart(t *testing.T) {
 		st := newStage(t, s)
 		c := st.open(idA, "")
 		_, _, err := run(t, c, backendtest.Turn{}, backends.Settings{})
-		if class(err) != events.ErrBackendUnavailable || !strings.Contains(err.Error(), "it is not well") {
-			t.Errorf("%s: %v", name, err)
+		if class(err) != events.ErrBackendUnavailable || !strings.Contains(err.Error(), "it is not well") || lives(c) {
+			t.Errorf("%s: %v, lives: %v", name, err, lives(c))
 		}
+	}
+}
+
+// lives is what a conversation says of its codex.
+func lives(c backends.Conversation) bool { return c.(backends.Lively).Lives() }
+
+// TestDiesWithoutAThread: nobody tells a conversation of the end of its process
+// where it has no thread in it; it knows, and the next run starts another.
+func TestDiesWithoutAThread(t *testing.T) {
+	t.Parallel()
+	refused := `{"id":{{id}},"error":{"code":-32602,"message":"no"}}`
+	st := newStage(t, script{
+		"thread/start": {{refused}, {refused, "!exit 3"}},
+	})
+	c := st.open(idA, "")
+	if lives(c) {
+		t.Error("it lives before its first run")
+	}
+	if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{}); class(err) != events.ErrInvalidRequest || !lives(c) {
+		t.Errorf("%v, lives: %v", err, lives(c))
+	}
+	if _, _, err := run(t, c, backendtest.Turn{}, backends.Settings{}); err == nil {
+		t.Error("the refused thread was begun")
+	}
+	for end := time.Now().Add(time.Minute); lives(c); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it lives on without a process")
+		}
+	}
+	st.plays(script{"turn/start": {{accepted, started, said("hello"), finished}}})
+	if evs, _, err := run(t, c, backendtest.Turn{}, backends.Settings{}); err != nil || !slices.Equal(texts(evs), []string{"hello"}) || !lives(c) {
+		t.Errorf("%q, %v, lives: %v", texts(evs), err, lives(c))
 	}
 }
 

@@ -54,6 +54,12 @@ func newConversation(b *Backend, cfg backends.Config, bin binary, l login) *conv
 // Done implements backends.Conversation.
 func (c *conversation) Done() <-chan struct{} { return c.done }
 
+// Lives implements backends.Lively.
+func (c *conversation) Lives() bool {
+	p := c.proc()
+	return p != nil && p.peer.Err() == nil
+}
+
 // Close implements backends.Conversation. The process stays for the others.
 func (c *conversation) Close(ctx context.Context) error {
 	c.mu.Lock()

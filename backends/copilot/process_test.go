@@ -70,10 +70,37 @@ func TestLaunch(t *testing.T) {
 // TestDeathBeforeHandshake is the machine's failure, not the turn's.
 func TestDeathBeforeHandshake(t *testing.T) {
 	f := newFake(t, act{Expect: `"method":"connect"`}, act{Stderr: "no such library"}, act{Exit: exit(3)})
-	_, _, err := run(t, t.Context(), f.open(t, nil), backendtest.Turn{}, backends.Settings{})
+	c := f.open(t, nil)
+	_, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{})
 	var e *backends.Error
 	if !errors.As(err, &e) || e.Type != events.ErrBackendUnavailable || e.Exit == nil || e.Exit.Code != 3 || !strings.Contains(e.Message, "no such library") {
 		t.Errorf("%v", err)
+	}
+	if lives(c) || isDone(c) {
+		t.Errorf("lives: %v, done: %v", lives(c), isDone(c))
+	}
+}
+
+// lives is what a conversation says of its copilot.
+func lives(c backends.Conversation) bool { return c.(backends.Lively).Lives() }
+
+// TestDiesWithoutASession: nobody tells a conversation of the end of its process
+// where its session is not open in it; it knows, and the next run starts another.
+func TestDiesWithoutASession(t *testing.T) {
+	f := newFake(t, act{Expect: `"method":"session.create"`}, act{Refuse: "not now"}, act{Exit: exit(3)})
+	c := f.open(t, nil)
+	if _, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{}); err == nil {
+		t.Error("the refused session was begun")
+	}
+	for end := time.Now().Add(time.Minute); lives(c); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it lives on without a process")
+		}
+	}
+	f.write(t, acts(send("i1"), []act{say("ok")}, stop))
+	rec, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{})
+	if err != nil || !slices.Equal(messages(rec), []string{"ok"}) || !lives(c) {
+		t.Errorf("%v, %q, lives: %v", err, messages(rec), lives(c))
 	}
 }
 

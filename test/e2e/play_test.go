@@ -123,7 +123,7 @@ func permission(turn backendtest.Turn) string {
 
 func (k *talk) turn(name string, turn backendtest.Turn) bool {
 	k.before(turn.Before)
-	processes := k.s.Marked()
+	processes := k.s.Conversing()
 	h := newPlayedHost(k, turn)
 	got, post, full := h.run(k.request(turn))
 	if got == nil {
@@ -141,8 +141,8 @@ func (k *talk) turn(name string, turn backendtest.Turn) bool {
 	for _, f := range turn.Want.Check(k.result(full), turn.Host.Cancel.Early || turn.Host.Cancel.On != "") {
 		k.t.Errorf("%s: %s", name, f)
 	}
-	if w := turn.Want; w.Warm && (k.state() != "idle" || !k.shared && len(processes) > 0 && !slices.Equal(processes, k.s.Marked())) {
-		k.t.Errorf("%s: not warm: %s, processes %v, then %v", name, k.state(), processes, k.s.Marked())
+	if w := turn.Want; w.Warm && (k.state() != "idle" || !k.shared && len(processes) > 0 && !slices.Equal(processes, k.s.Conversing())) {
+		k.t.Errorf("%s: not warm: %s, processes %v, then %v", name, k.state(), processes, k.s.Conversing())
 	} else if w.Gone {
 		outside.Eventually(k.t, "the conversation's agent is gone", func() bool { return k.state() == "cold" })
 	}

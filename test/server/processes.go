@@ -25,7 +25,16 @@ func (s *Server) Marked() []int {
 	return MarkedWith(v.ID + ".")
 }
 
-// Strays are those of them that the server that runs now has not started
+// Conversing are those of them that may have a conversation: an agent that is only
+// asked for its version has none, and ends by itself.
+func (s *Server) Conversing() []int {
+	return slices.DeleteFunc(s.Marked(), func(pid int) bool {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err != nil || slices.Contains(strings.Split(string(raw), "\x00"), "--version")
+	})
+}
+
+// Strays are the marked ones that the server that runs now has not started
 // itself: it asks its agents for their versions.
 func (s *Server) Strays() []int {
 	return slices.DeleteFunc(s.Marked(), func(pid int) bool {
