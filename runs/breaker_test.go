@@ -216,3 +216,50 @@ func TestStartsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestAStartWaitsForItsTurn: however long the starts before it take, a start
+// that has no turn yet has not failed.
+func TestAStartWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &played{name: "played", run: func(_ context.Context, _ backends.Input, h backends.Host, _ *playedAgent) (backends.Outcome, error) {
+			time.Sleep(20 * time.Second)
+			say(h, "up")
+			return backends.Outcome{}, nil
+		}}
+		w := playing(t, b, func(w *world) { w.lim.Spawns, w.lim.Open = 1, 30*time.Second })
+		var all []*runs.Run
+		for range 5 {
+			all = append(all, w.begin(by("played")))
+		}
+		for _, r := range all {
+			if task := w.await(r); task.State != "completed" {
+				t.Errorf("%+v", task.Error)
+			}
+		}
+	})
+}
+
+// TestACancelWaitsForNoTurn: a run that waits for its turn to start an agent
+// ends when it is canceled.
+func TestACancelWaitsForNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &played{name: "played", run: func(_ context.Context, _ backends.Input, h backends.Host, _ *playedAgent) (backends.Outcome, error) {
+			time.Sleep(20 * time.Second)
+			say(h, "up")
+			return backends.Outcome{}, nil
+		}}
+		w := playing(t, b, func(w *world) { w.lim.Spawns = 1 })
+		first := w.begin(by("played"))
+		synctest.Wait()
+		second := w.begin(by("played"))
+		synctest.Wait()
+		began := time.Now()
+		if _, err := second.Cancel(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if task := w.await(second); task.State != "canceled" || time.Since(began) > 10*time.Second || b.opens() != 1 {
+			t.Errorf("%+v after %s, %d starts", task, time.Since(began), b.opens())
+		}
+		w.await(first)
+	})
+}

@@ -35,17 +35,17 @@ func (o opening) key() string {
 
 // open starts an agent in its turn among the starts. The start that it returns
 // goes on until the agent has shown a sign of life; the caller ends it.
+//
+// The wait for a turn has no limit of its own: every start gives its place up
+// within the limit for starts, and a run has its limit and can be canceled.
 func (m *Manager) open(ctx context.Context, c *conversation, o opening, session backends.Session, run *telemetry.Span) (conv backends.Conversation, s *start, err error) {
+	if err := m.spawns.Acquire(ctx, 1); err != nil {
+		return nil, nil, context.Cause(ctx)
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, m.lim.Open, &backends.Error{
 		Type: events.ErrBackendUnavailable, Message: fmt.Sprintf("it did not start within %s", m.lim.Open),
 	})
 	defer cancel()
-	if err := m.spawns.Acquire(limited, 1); err != nil {
-		if ctx.Err() == nil { // others did not come up: nothing is known of this one
-			return nil, nil, &backends.Error{Type: events.ErrBackendUnavailable, Message: "too many agents are starting; it had no turn within " + m.lim.Open.String()}
-		}
-		return nil, nil, context.Cause(ctx)
-	}
 	if s, err = m.breakers[c.backend.Name()].begin(len(o.env) > 0, m.place()); err != nil {
 		return nil, nil, err
 	}
