@@ -42,7 +42,7 @@ func startPipes(ctx context.Context, headers bool, dir string, env []string, pat
 	p := &pipes{cmd: exec.CommandContext(ctx, path, args...), headers: headers, got: make(chan note, 1024)}
 	p.cmd.Dir, p.cmd.WaitDelay = dir, 5*time.Second
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + dir}, env...)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // as innerd does: the scheduler may weigh sessions against each other
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err

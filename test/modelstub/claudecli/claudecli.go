@@ -88,7 +88,7 @@ func Start(t testing.TB, o Options) *CLI {
 	c.note("cmd", map[string]any{"args": args, "env": env})
 	c.cmd = exec.Command(o.Path, args...) // not by context: cleanup ends the whole group
 	c.cmd.Dir = o.Dir
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // as innerd does: the scheduler may weigh sessions against each other
 	c.cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + o.Home, "ANTHROPIC_BASE_URL=" + o.BaseURL}, env...)
 	if o.ConfigDir != "" {
 		c.cmd.Env = append(c.cmd.Env, "CLAUDE_CONFIG_DIR="+o.ConfigDir)
