@@ -53,12 +53,13 @@ type Backend struct {
 
 	unknown   backends.UnknownTypes
 	stopLimit time.Duration // for background work to end that was told to
+	callLimit time.Duration // for a sign that claude has got something
 }
 
 // New makes the backend. It starts nothing, and needs nothing to be there:
 // what is missing is said by Probe, and by Open.
 func New(o *Options) *Backend {
-	b := &Backend{o: *o, log: o.Logger, stopLimit: stopLimit}
+	b := &Backend{o: *o, log: o.Logger, stopLimit: stopLimit, callLimit: callLimit}
 	if b.o.Getenv == nil {
 		b.o.Getenv = os.Getenv
 	}

@@ -85,9 +85,14 @@ func (c *conversation) awaitWork(ctx context.Context, p *process, t *turn) bool 
 	var limit <-chan time.Time // nil, which waits forever, until only background work is left
 	left := t.left
 	given := 0
+	mute := make(chan struct{})
+	defer t.unheard(p, mute)()
 	for {
 		select {
 		case <-t.over:
+			return true
+		case <-mute:
+			t.deaf = c.unanswered(ctx, p, "its input")
 			return true
 		case <-p.child.Done():
 			return true
@@ -102,28 +107,14 @@ func (c *conversation) awaitWork(ctx context.Context, p *process, t *turn) bool 
 				continue
 			}
 			if given++; given > 1 {
-				c.giveUpWork(ctx, p)
+				c.b.log.Warn("claude's background work did not end; ending claude", "conversation", c.cfg.ID)
+				c.endNow(ctx, p)
 				t.gaveUp = true
 				return true
 			}
 			t.stopWaiting(p)
 		}
 	}
-}
-
-// giveUpWork ends a claude whose background work does not end. The run is
-// answered all the same, and the next one gets another process.
-func (c *conversation) giveUpWork(ctx context.Context, p *process) {
-	c.b.log.Warn("claude's background work did not end; ending claude", "conversation", c.cfg.ID)
-	c.mu.Lock()
-	if c.p == p {
-		c.p = nil // so that its end is not the conversation's
-	}
-	c.mu.Unlock()
-	now, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	cancel() // it has had its time
-	_ = p.child.Stop(now)
-	<-p.child.Done()
 }
 
 // workLimit is how long background work may take after the last answer: where

@@ -86,6 +86,8 @@ func (c *conversation) compacted(ctx context.Context, p *process, t *turn) error
 		return nil
 	case ctx.Err() != nil:
 		return canceledOr(ctx, nil)
+	case t.deaf != nil:
+		return t.deaf
 	case t.result == nil && !t.withdrawn:
 		return crashed(backends.Exit(p.child.Exit()), true)
 	case x.failed == "":

@@ -356,6 +356,9 @@ func flagsOf(h backends.Host, effort string, denied []string) flagsRequest {
 // set changes one thing. That claude does not take it is no reason to fail.
 func (c *conversation) set(ctx context.Context, p *process, h backends.Host, what string, request any) error {
 	r, err := p.call(ctx, request)
+	if errors.Is(err, errUnanswered) {
+		return c.unanswered(ctx, p, "the request to set its "+what)
+	}
 	if err != nil {
 		return c.ended(p, err)
 	}

@@ -92,6 +92,9 @@ func Crashed(exit backends.Exit, ready bool) *backends.Error { return crashed(ex
 // SetStopLimit changes how long background work may take to end.
 func (b *Backend) SetStopLimit(d time.Duration) { b.stopLimit = d }
 
+// SetCallLimit changes how long an answer may take that takes no model.
+func (b *Backend) SetCallLimit(d time.Duration) { b.callLimit = d }
+
 // NewUUID makes a session's id.
 func NewUUID() string { return newUUID() }
 

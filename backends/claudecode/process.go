@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"innerd/backends"
@@ -17,6 +18,7 @@ import (
 
 const (
 	startLimit = 60 * time.Second // from the start to the answer of initialize; starts are CPU-bound
+	callLimit  = 30 * time.Second // for an answer that takes no model
 	eofLimit   = time.Second      // for an idle claude to end by itself
 	endLimit   = 10 * time.Second // for all of its end
 	maxNotices = 20               // of a kind before they are thinned out
@@ -31,6 +33,9 @@ type process struct {
 	dir     string // where it works
 	unknown *backends.UnknownTypes
 	models  func(json.RawMessage) // takes claude's answer to initialize
+	limit   time.Duration         // for an answer that takes no model
+
+	handling atomic.Int64 // 1 while line is at work
 
 	mu      sync.Mutex
 	child   *proc.Child
@@ -56,7 +61,7 @@ type process struct {
 
 func newProcess(l launch, tools *toolset, cfg *backends.Config, b *Backend) *process {
 	p := &process{
-		log: b.log.With("conversation", cfg.ID), unknown: &b.unknown, models: b.setModels, launch: l, dir: cfg.Dir, tools: tools, listed: make(chan struct{}), stray: cfg.Stray, told: map[string]string{},
+		log: b.log.With("conversation", cfg.ID), unknown: &b.unknown, models: b.setModels, limit: b.callLimit, launch: l, dir: cfg.Dir, tools: tools, listed: make(chan struct{}), stray: cfg.Stray, told: map[string]string{},
 		serves:  len(tools.tools) > 0, // it costs claude 25 ms of its start, and the model some words
 		waiting: map[string]chan controlResponse{}, cancels: map[string]context.CancelFunc{},
 	}
@@ -115,8 +120,13 @@ func (p *process) initialize(ctx context.Context, first *opening) error {
 
 var errEnded = errors.New("claude has ended")
 
-// call sends a control request and waits for its answer.
+// call sends a control request that takes no model and waits for its answer.
+// errUnanswered: none came in time.
 func (p *process) call(ctx context.Context, request any) (controlResponse, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := backends.Overdue(p.limit, p.busy, func() { cancel(errUnanswered) })
+	defer stop()
 	ch := make(chan controlResponse, 1)
 	id, err := p.ask(request, ch)
 	if err != nil {
@@ -248,8 +258,13 @@ func (p *process) detach() {
 	p.mu.Unlock()
 }
 
+// busy reports whether a line is being handled: what came behind it is not known yet.
+func (p *process) busy() bool { return p.handling.Load() > 0 }
+
 // line takes one line of stdout.
 func (p *process) line(b []byte) {
+	p.handling.Add(1)
+	defer p.handling.Add(-1)
 	p.mu.Lock()
 	t := p.turn
 	p.mu.Unlock()
@@ -269,6 +284,9 @@ func (p *process) line(b []byte) {
 	whose := t
 	if t != nil && t.late(l) {
 		whose = nil
+	}
+	if t != nil && l.Type != lineControlResponse {
+		t.heard.Store(true)
 	}
 	switch l.Type {
 	case lineControlResponse:

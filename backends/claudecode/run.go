@@ -125,6 +125,8 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn) (backe
 	switch {
 	case t.withdrawn && t.result == nil:
 		return backends.Outcome{}, &backends.Error{Type: events.ErrInternal, Message: "claude dropped the input"}
+	case t.deaf != nil:
+		return backends.Outcome{}, t.deaf
 	case t.cut() && c.isClosed():
 		return backends.Outcome{}, errClosed
 	case t.cut():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"innerd/backends"
@@ -39,7 +40,9 @@ type turn struct {
 	reason string
 
 	over   chan struct{}
-	gaveUp bool // claude was ended for its background work; all inputs were answered
+	gaveUp bool            // claude was ended for its background work; all inputs were answered
+	heard  atomic.Bool     // claude has said something since
+	deaf   *backends.Error // it has not, and was ended
 
 	mu        sync.Mutex
 	inputs    map[string]*input // not answered yet, by uuid

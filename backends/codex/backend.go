@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"innerd/backends"
 	"innerd/backends/internal/cli"
@@ -52,12 +53,14 @@ type Backend struct {
 	models   []string           // as the last process that was started told
 	home     bool               // codex's folder is prepared
 	closed   bool
+
+	callLimit time.Duration // for an answer that takes no model
 }
 
 // New makes the backend. It starts nothing, and needs nothing to be there:
 // what is missing is said by Probe, and by Open.
 func New(o *Options) *Backend {
-	b := &Backend{o: *o, log: o.Logger, servers: map[string]*server{}}
+	b := &Backend{o: *o, log: o.Logger, servers: map[string]*server{}, callLimit: callLimit}
 	if b.o.Getenv == nil {
 		b.o.Getenv = os.Getenv
 	}

@@ -3,7 +3,6 @@ package codex
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"innerd/backends"
@@ -31,21 +30,23 @@ func (c *conversation) Compact(ctx context.Context) error {
 			return canceledOr(ctx, err)
 		}
 	}
-	over := make(chan struct{})
+	over, overdue := make(chan struct{}), make(chan struct{})
+	heard := s.heardBeside(c)
 	answer := c.askCompaction(s, over)
-	limit := time.NewTimer(callLimit)
-	defer limit.Stop()
+	stop := backends.Overdue(c.b.callLimit, s.peer.Handling, func() { close(overdue) })
+	defer stop()
 	for {
 		select {
 		case err := <-answer:
 			if err != nil {
 				return canceledOr(ctx, c.refused(err))
 			}
-			limit.Stop()
+			stop()
 			answer = nil
 			continue
-		case <-limit.C:
-			return fmt.Errorf("codex did not answer in %v", callLimit)
+		case <-overdue:
+			c.noCompaction(over)
+			return c.unanswered(s, "thread/compact/start", heard)
 		case <-over:
 		case <-s.gone():
 			return c.refused(s.peer.Err())

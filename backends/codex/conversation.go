@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"innerd/backends"
@@ -42,6 +43,8 @@ type conversation struct {
 	closed  bool
 	done    chan struct{}
 	running sync.WaitGroup
+
+	heard atomic.Int64 // messages in its process
 }
 
 func newConversation(b *Backend, cfg backends.Config, path string, l login) *conversation {
@@ -91,8 +94,8 @@ func (c *conversation) leave(ctx context.Context, s *server) {
 	ctx, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
 	for _, id := range threads {
-		_ = s.call(ctx, "thread/backgroundTerminals/clean", threadRef{ThreadID: id}, nil)
-		_ = s.call(ctx, "thread/unsubscribe", threadRef{ThreadID: id}, nil)
+		_ = s.peer.Call(ctx, "thread/backgroundTerminals/clean", threadRef{ThreadID: id}, nil)
+		_ = s.peer.Call(ctx, "thread/unsubscribe", threadRef{ThreadID: id}, nil)
 	}
 	c.sweep(s)
 }
@@ -165,6 +168,7 @@ func (c *conversation) server(ctx context.Context) (*server, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.srv = s
+	c.heard.Store(0)
 	return s, nil
 }
 

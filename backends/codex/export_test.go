@@ -149,3 +149,6 @@ func Platform() [2]string { return [2]string{platform(), triple()} }
 
 // HomeFile says where codex's folder was when it was last used.
 const HomeFile = homeFile
+
+// SetCallLimit changes how long an answer may take that takes no model.
+func (b *Backend) SetCallLimit(d time.Duration) { b.callLimit = d }

@@ -248,9 +248,10 @@ func refusal(no *rpc.Error) *backends.Error {
 	return e
 }
 
-// crashed is the error of a process that ended in a turn.
-func crashed(exit backends.Exit) *backends.Error {
-	e := &backends.Error{Type: events.ErrBackendCrashed, Exit: &exit, Message: "codex ended in the middle of the run"}
+// crashed is the error of a process that ended in a turn; why is ours, where we
+// have ended it.
+func crashed(exit backends.Exit, why string) *backends.Error {
+	e := &backends.Error{Type: events.ErrBackendCrashed, Exit: &exit, Message: orElse(why, "codex ended in the middle of the run")}
 	if tail := backends.LastWords(exit.StderrTail); tail != "" {
 		e.Message += ": " + tail
 	}

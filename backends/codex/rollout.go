@@ -42,7 +42,7 @@ func (c *conversation) rollout(thread string) string {
 // amend gives a thread that is not loaded its tools (JSON of a list) and its
 // instructions. Codex writes the file itself: it may run as another user.
 func (c *conversation) amend(ctx context.Context, s *server, path, tools, system string) error {
-	old, err := s.readFile(ctx, path)
+	old, err := c.readFile(ctx, s, path)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *conversation) amend(ctx context.Context, s *server, path, tools, system
 	if v := writtenBy(old); v != Version { // where that one keeps what, nobody has looked
 		return fmt.Errorf("%w: it was written by codex %q", errForm, v)
 	}
-	return s.replaceFile(ctx, path, data)
+	return c.replaceFile(ctx, s, path, data)
 }
 
 // writtenBy is the release of codex that began a thread's file.
@@ -74,22 +74,22 @@ type fsContent struct {
 }
 
 // readFile reads a file of codex's.
-func (s *server) readFile(ctx context.Context, path string) ([]byte, error) {
-	data, err := s.b.o.Children.ReadFile(path, 0)
+func (c *conversation) readFile(ctx context.Context, s *server, path string) ([]byte, error) {
+	data, err := c.b.o.Children.ReadFile(path, 0)
 	if !errors.Is(err, fs.ErrPermission) {
 		return data, err
 	}
 	var r fsContent
-	if err := s.call(ctx, "fs/readFile", fsContent{Path: path}, &r); err != nil {
+	if err := c.call(ctx, s, "fs/readFile", fsContent{Path: path}, &r); err != nil {
 		return nil, err
 	}
 	return base64.StdEncoding.DecodeString(r.Data)
 }
 
 // replaceFile has codex put a file in the place of another in one step.
-func (s *server) replaceFile(ctx context.Context, path string, data []byte) error {
+func (c *conversation) replaceFile(ctx context.Context, s *server, path string, data []byte) error {
 	next := path + ".next"
-	err := s.call(ctx, "fs/writeFile", fsContent{Path: next, Data: base64.StdEncoding.EncodeToString(data)}, nil)
+	err := c.call(ctx, s, "fs/writeFile", fsContent{Path: next, Data: base64.StdEncoding.EncodeToString(data)}, nil)
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func (s *server) replaceFile(ctx context.Context, path string, data []byte) erro
 		Code   int    `json:"exitCode"`
 		Stderr string `json:"stderr"`
 	}
-	err = s.call(ctx, "command/exec", map[string]any{
+	err = c.call(ctx, s, "command/exec", map[string]any{
 		"command": []string{"mv", "-f", next, path}, "cwd": filepath.Dir(path),
-		"sandboxPolicy": map[string]string{"type": "dangerFullAccess"}, "timeoutMs": callLimit.Milliseconds(),
+		"sandboxPolicy": map[string]string{"type": "dangerFullAccess"}, "timeoutMs": (c.b.callLimit / 2).Milliseconds(), // so that codex can say so
 	}, &r)
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("mv: exit code %d: %s", r.Code, r.Stderr)

@@ -44,6 +44,19 @@ func (s *server) routeOf(thread string) *route {
 	return s.threads[thread]
 }
 
+// hears is routeOf for what has just come.
+func (s *server) hears(thread string) *route {
+	r := s.routeOf(thread)
+	if r != nil {
+		s.heard.Add(1)
+		r.c.heard.Add(1)
+	}
+	return r
+}
+
+// heardBeside counts what came for other conversations than c.
+func (s *server) heardBeside(c *conversation) int64 { return s.heard.Load() - c.heard.Load() }
+
 // notification is called by the goroutine that reads.
 func (s *server) notification(method string, params json.RawMessage) {
 	if slices.Contains(ignored, method) {
@@ -63,7 +76,7 @@ func (s *server) notification(method string, params json.RawMessage) {
 		s.limits = n.RateLimits
 		s.mu.Unlock()
 	}
-	r := s.routeOf(n.ThreadID)
+	r := s.hears(n.ThreadID)
 	switch {
 	case r != nil:
 		if !r.c.notification(r, method, &n) {
@@ -123,7 +136,7 @@ func (s *server) request(r *rpc.Request) bool {
 		s.note("params of " + r.Method)
 		return false
 	}
-	to := s.routeOf(q.ThreadID)
+	to := s.hears(q.ThreadID)
 	if to == nil {
 		s.note(r.Method)
 		return false

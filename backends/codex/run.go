@@ -117,9 +117,14 @@ func (c *conversation) await(ctx context.Context, s *server, t *turn) {
 		return
 	case <-s.gone():
 		return
+	case method := <-t.mute:
+		t.end()
+		t.deaf = c.unanswered(s, method, t.heard)
+		return
 	case <-ctx.Done():
 	case <-c.done: // closed beside the run
 	}
+	heard := s.heardBeside(c)
 	grace := c.cfg.Grace
 	if grace <= 0 {
 		grace = defaultGrace
@@ -139,26 +144,29 @@ func (c *conversation) await(ctx context.Context, s *server, t *turn) {
 	case <-t.over:
 	case <-s.gone():
 	case <-limit.C:
-		c.abandon(s)
+		c.abandon(s, "codex did not stop a turn when it was asked to", heard)
 	}
 }
 
-// abandon is for a turn that does not stop: a process of its own is ended; one
-// that others share only if it answers nothing at all.
-func (c *conversation) abandon(s *server) {
-	if !s.alone() && s.answers() {
-		c.b.log.Error("codex did not stop a turn when it was asked to; its conversation is given up", "conversation", c.cfg.ID)
+// abandon is for a process that does not do what it was asked to: one of the
+// conversation's own is ended; one that others share only if it is dead to them
+// too, and else it is the conversation alone that is given up. heard is what
+// had come for others when it was asked.
+func (c *conversation) abandon(s *server, why string, heard int64) (killed bool) {
+	if !s.alone() && s.alive(func() bool { return s.heardBeside(c) != heard }) {
+		c.b.log.Error(why+"; its conversation is given up", "conversation", c.cfg.ID)
 		for _, id := range s.detach(c) { // Close knows them no more
 			_, _ = s.peer.Go("thread/backgroundTerminals/clean", threadRef{ThreadID: id}, func(json.RawMessage, error) {})
 			_, _ = s.peer.Go("thread/unsubscribe", threadRef{ThreadID: id}, func(json.RawMessage, error) {})
 		}
 		c.giveUp()
 		c.sweep(s)
-		return
+		return false
 	}
-	c.b.log.Warn("codex did not stop when it was asked to; ending it", "conversation", c.cfg.ID)
-	s.kill()
+	c.b.log.Warn(why+"; ending it", "conversation", c.cfg.ID)
+	s.kill(why + "; it was ended")
 	<-s.gone()
+	return true
 }
 
 // wait waits for what still runs when the turn is over, if the host wants
@@ -219,6 +227,8 @@ func (c *conversation) conclude(ctx context.Context, s *server, t *turn) (backen
 	switch {
 	case ctx.Err() != nil:
 		return backends.Outcome{}, canceledOr(ctx, nil)
+	case t.deaf != nil:
+		return backends.Outcome{}, t.deaf
 	case t.doom != nil:
 		return backends.Outcome{}, t.doom
 	case t.refused != nil:
@@ -267,7 +277,11 @@ func (c *conversation) Steer(ctx context.Context, parts []events.Part) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	err = t.s.call(ctx, "turn/steer", steerParams{ThreadID: c.thread, Expected: t.turnID(), Input: content}, nil)
+	heard := t.s.heard.Load()
+	err = t.s.call(ctx, "turn/steer", steerParams{ThreadID: c.thread, Expected: t.turnID(), Input: content}, nil, nil)
+	if errors.Is(err, errUnanswered) {
+		return t.s.unsteered(heard)
+	}
 	var no *rpc.Error
 	if errors.As(err, &no) {
 		if strings.Contains(no.Message, "no active turn") || strings.Contains(no.Message, "expected active turn") {

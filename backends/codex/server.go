@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"innerd/backends"
@@ -45,6 +45,9 @@ type server struct {
 	odd     int         // lines that are no messages
 	late    int         // messages for nobody, of turns that had ended say
 	limits  *rateLimits // of the account, as last told
+	why     string      // we have ended it; "" where it ends by itself
+
+	heard atomic.Int64 // messages for conversations
 }
 
 // acquire gives the process of a key, started if there is none; whoever gets
@@ -201,7 +204,7 @@ func (s *server) watch(child *proc.Child) {
 	s.mu.Lock()
 	all := s.threads
 	s.threads = map[string]*route{}
-	ending, late := s.ending, s.late
+	ending, late, why := s.ending, s.late, s.why
 	s.mu.Unlock()
 	if !ending {
 		s.log.Warn("codex has ended", "code", exit.Code, "signal", exit.Signal, "stderr_bytes", len(exit.StderrTail))
@@ -209,7 +212,7 @@ func (s *server) watch(child *proc.Child) {
 	if late > 0 {
 		s.log.Info("codex has ended; some of what it said was for nobody", "late_events", late)
 	}
-	s.peer.Close(crashed(exit))
+	s.peer.Close(crashed(exit, why))
 	for _, r := range all {
 		r.c.giveUp()
 	}
@@ -238,32 +241,13 @@ func (s *server) send(frame []byte) error { return s.process().Send(frame) }
 // gone is closed when the process has ended and everybody was told.
 func (s *server) gone() <-chan struct{} { return s.peer.Done() }
 
-// call asks, with a limit, for what needs no model.
-func (s *server) call(ctx context.Context, method string, params, result any) error {
-	return s.callLate(ctx, method, params, result, nil)
-}
-
-// callLate is call; late undoes what comes when nobody waits for it.
-func (s *server) callLate(ctx context.Context, method string, params, result any, late func(json.RawMessage)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer in %v", callLimit))
-	defer cancel()
-	return s.peer.CallLate(ctx, method, params, result, late)
-}
-
-// answers reports whether the process still takes and answers calls. Where what
-// it has said is still being handled, by a log that waits for its disk say, that
-// is not known, and is taken for a yes.
-func (s *server) answers() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), pingLimit)
-	defer cancel()
-	var refused *rpc.Error
-	err := s.peer.Call(ctx, "thread/loaded/list", struct{}{}, nil)
-	return err == nil || errors.As(err, &refused) || s.peer.Handling()
-}
-
-// kill ends the process at once: it had its grace.
-func (s *server) kill() {
+// kill ends the process at once: it had its grace. why is told in every run that
+// is in it.
+func (s *server) kill(why string) {
 	s.drop()
+	s.mu.Lock()
+	s.why = why
+	s.mu.Unlock()
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = s.process().Stop(now)

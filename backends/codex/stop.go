@@ -78,11 +78,16 @@ func (t *turn) untilWhen(e *backends.Error) {
 
 // interrupt waits for nothing: a log that waits for its disk holds mu.
 func (t *turn) interrupt() {
-	_, _ = t.s.peer.Go("turn/interrupt", threadRef{ThreadID: t.c.thread, TurnID: t.turnID()}, func(_ json.RawMessage, err error) {
+	answered := t.overdue("turn/interrupt", t.over)
+	_, err := t.s.peer.Go("turn/interrupt", threadRef{ThreadID: t.c.thread, TurnID: t.turnID()}, func(_ json.RawMessage, err error) {
+		answered()
 		if err != nil {
 			t.c.b.log.Info("codex did not interrupt a turn", "conversation", t.c.cfg.ID, "err", err)
 		}
 	})
+	if err != nil { // it has ended
+		answered()
+	}
 }
 
 // attempt is the first number of "Reconnecting... 1/2".

@@ -21,10 +21,12 @@ func (c *conversation) ready(ctx context.Context, s *server, want setup, model s
 		return nil
 	}
 	if c.loaded && !c.told {
-		c.drop(ctx, s) // a thread without a turn has no file, and nothing in it
+		if err := c.drop(ctx, s); err != nil { // a thread without a turn has no file, and nothing in it
+			return err
+		}
 	}
 	if c.loaded {
-		if err := s.call(ctx, "thread/unsubscribe", threadRef{ThreadID: c.thread}, nil); err != nil {
+		if err := c.call(ctx, s, "thread/unsubscribe", threadRef{ThreadID: c.thread}, nil); err != nil {
 			return c.refused(err)
 		}
 		c.loaded = false
@@ -35,10 +37,16 @@ func (c *conversation) ready(ctx context.Context, s *server, want setup, model s
 	return c.resume(ctx, s, want, model)
 }
 
-func (c *conversation) drop(ctx context.Context, s *server) {
+// drop forgets the thread. That codex does not want to is no reason to fail.
+func (c *conversation) drop(ctx context.Context, s *server) error {
 	s.detach(c)
-	_ = s.call(ctx, "thread/unsubscribe", threadRef{ThreadID: c.thread}, nil)
+	err := c.call(ctx, s, "thread/unsubscribe", threadRef{ThreadID: c.thread}, nil)
 	c.thread, c.loaded = "", false
+	var own *backends.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	return nil
 }
 
 type threadResult struct {
@@ -50,7 +58,7 @@ func (c *conversation) start(ctx context.Context, s *server, want setup, model s
 	p := c.params(s, want, model)
 	p.DynamicTools = want.dynamicTools()
 	var r threadResult
-	err := s.callLate(ctx, "thread/start", p, &r, func(raw json.RawMessage) {
+	err := c.callLate(ctx, s, "thread/start", p, &r, func(raw json.RawMessage) {
 		if json.Unmarshal(raw, &r) == nil { // nobody wants it any more
 			_, _ = s.peer.Go("thread/unsubscribe", threadRef{ThreadID: r.Thread.ID}, func(json.RawMessage, error) {})
 		}
@@ -63,7 +71,7 @@ func (c *conversation) start(ctx context.Context, s *server, want setup, model s
 	c.mu.Unlock()
 	c.thread, c.told = r.Thread.ID, false
 	if err := c.save(); err != nil {
-		_ = s.call(ctx, "thread/unsubscribe", threadRef{ThreadID: c.thread}, nil)
+		_ = c.call(ctx, s, "thread/unsubscribe", threadRef{ThreadID: c.thread}, nil)
 		c.thread = ""
 		return err
 	}
@@ -83,7 +91,7 @@ func (c *conversation) resume(ctx context.Context, s *server, want setup, model 
 		return c.lost(ctx, s, want, model)
 	}
 	if err := c.amend(ctx, s, path, want.tools, want.system); err != nil {
-		if ctx.Err() != nil || s.peer.Err() != nil {
+		if own := new(backends.Error); ctx.Err() != nil || s.peer.Err() != nil || errors.As(err, &own) {
 			return c.refused(err)
 		}
 		c.b.log.Warn("a thread can't be given other tools or instructions; a new one is begun", "conversation", c.cfg.ID, "thread", c.thread, "err", err)
@@ -93,7 +101,7 @@ func (c *conversation) resume(ctx context.Context, s *server, want setup, model 
 	p.ThreadID, p.ExcludeTurns = c.thread, true
 	s.attach(c.thread, &route{c: c}) // its totals are told right after
 	var r threadResult
-	err := c.whenFree(ctx, func() error { return s.call(ctx, "thread/resume", p, &r) })
+	err := c.whenFree(ctx, func() error { return c.call(ctx, s, "thread/resume", p, &r) })
 	if err != nil {
 		s.detach(c)
 		// It may yet be loaded, with what it is not to have next time.
