@@ -49,9 +49,12 @@ type Backend struct {
 	mu       sync.Mutex
 	closed   bool
 	pool     map[string]*slot    // processes by what their conversations have in common
+	shunned  map[*slot]bool      // processes that get no new conversations
 	versions map[string]*version // by path, modification time and size
 	unpack   *unpacking
 	ending   sync.WaitGroup // ends of processes that nobody used
+
+	callLimit time.Duration // for an answer that asks no model
 
 	unknown backends.UnknownTypes
 }
@@ -59,7 +62,7 @@ type Backend struct {
 // New makes the backend. It starts nothing, and needs nothing to be there:
 // what is missing is said by Probe, and by Open.
 func New(o *Options) *Backend {
-	b := &Backend{o: *o, log: o.Logger, pool: map[string]*slot{}, versions: map[string]*version{}}
+	b := &Backend{o: *o, log: o.Logger, pool: map[string]*slot{}, shunned: map[*slot]bool{}, versions: map[string]*version{}, callLimit: callLimit}
 	if b.o.Getenv == nil {
 		b.o.Getenv = os.Getenv
 	}

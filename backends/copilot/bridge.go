@@ -46,7 +46,7 @@ type hookDecision struct {
 func (p *process) hook(r *rpc.Request) {
 	var h hookCall
 	_ = lenient(json.Unmarshal(r.Params, &h)) // what is not said is not let through
-	c := p.conversation(h.SessionID)          // nil: a sub-agent's session
+	c := p.hears(h.SessionID)                 // nil: a sub-agent's session
 	switch h.Type {
 	case "preToolUse":
 		d := hookDecision{"ask", "The host of this agent decides on every use of a tool."}

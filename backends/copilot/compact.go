@@ -28,7 +28,8 @@ func (c *conversation) Compact(ctx context.Context) error {
 	var done struct {
 		Success bool `json:"success"`
 	}
-	err = p.peer.Call(ctx, "session.history.compact", sessionOnly{c.session}, &done)
+	busy := func() bool { return p.peer.Handling() || p.alive() } // its model may take its time
+	err = c.calling(ctx, p, "session.history.compact", sessionOnly{c.session}, &done, nil, busy)
 	switch {
 	case ctx.Err() != nil:
 		p.tell("session.history.abortManualCompaction", sessionOnly{c.session})

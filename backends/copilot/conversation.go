@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"innerd/backends"
@@ -43,6 +44,8 @@ type conversation struct {
 	detaches bool // one was told to outlive the session
 	strays   int
 	ended    backends.Ended // messages of turns that are over, and inputs that were begun with
+
+	heard atomic.Int64 // messages in its process
 }
 
 func newConversation(b *Backend, cfg backends.Config, bin binary, l login) *conversation {
@@ -94,6 +97,9 @@ func (c *conversation) detach(ctx context.Context, p *process) {
 	if c.applied != "" && p.peer.Err() == nil {
 		if err := p.call(context.WithoutCancel(ctx), detachLimit, "session.detach", sessionOnly{c.session}, nil); err != nil && p.peer.Err() == nil {
 			p.log.Warn("copilot did not put a session away", "conversation", c.cfg.ID, "err", err)
+			if errors.Is(err, errUnanswered) {
+				p.deaf("session.detach", detachLimit)
+			}
 		}
 		c.sweep(ctx, p)
 	}

@@ -48,7 +48,7 @@ func Translate(messages [][]byte, h backends.Host, end func(backends.Outcome, er
 }
 
 func newPlayedTurn(h backends.Host) *turn {
-	p := &process{b: &Backend{o: Options{MaxRetries: 1}}, peer: rpc.New(rpc.Options{Send: func([]byte) error { return nil }})}
+	p := &process{b: &Backend{o: Options{MaxRetries: 1}, callLimit: callLimit}, peer: rpc.New(rpc.Options{Send: func([]byte) error { return nil }})}
 	c := &conversation{b: p.b}
 	s := backends.Settings{Interactive: true, Tools: []backends.Tool{{Name: "lookup", Parallel: true}}}
 	t := newTurn(context.Background(), func(error) {}, c, p, h, &s)
@@ -102,6 +102,9 @@ func (b *Backend) Access(c *backends.Credential) [5]string {
 	l := b.login(c)
 	return [5]string{l.provider, l.key, l.baseURL, l.kind, l.file}
 }
+
+// SetCallLimit changes how long an answer may take that asks no model.
+func (b *Backend) SetCallLimit(d time.Duration) { b.callLimit = d }
 
 // GitRoot is the root of the repository that a directory is in.
 func GitRoot(dir string) string { return gitRoot(dir) }

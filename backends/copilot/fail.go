@@ -137,9 +137,9 @@ func (t *translator) error() *backends.Error {
 }
 
 // crashed is the error of a process that ended. One that was not ready says on
-// stderr what is wrong with how it was started.
-func crashed(exit backends.Exit, ready bool) *backends.Error {
-	e := &backends.Error{Type: events.ErrBackendCrashed, Exit: &exit, Message: "copilot has ended"}
+// stderr what is wrong with how it was started. why is ours, where we have ended it.
+func crashed(exit backends.Exit, ready bool, why string) *backends.Error {
+	e := &backends.Error{Type: events.ErrBackendCrashed, Exit: &exit, Message: orElse(why, "copilot has ended")}
 	if !ready {
 		e.Type, e.Message = events.ErrBackendUnavailable, "copilot did not start"
 	}

@@ -175,8 +175,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
+func frame(body string) string { return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body) }
+
 func (p *player) write(body string) {
-	frame := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
+	frame := frame(body)
 	if !p.slow {
 		fmt.Print(frame)
 		return

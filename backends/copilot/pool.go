@@ -131,21 +131,25 @@ func (b *Backend) leave(s *slot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.refs--
-	if s.refs > 0 || s.p == nil || b.closed || b.pool[s.key] != s {
+	if s.refs > 0 || s.p == nil || b.closed || !b.runsLocked(s) {
 		return
 	}
-	s.timer = time.AfterFunc(max(b.o.Linger, 0), func() { b.expire(s) })
+	linger := max(b.o.Linger, 0)
+	if b.shunned[s] {
+		linger = 0
+	}
+	s.timer = time.AfterFunc(linger, func() { b.expire(s) })
 }
 
 // expire ends a process that was not used for a while. It runs on its timer's
 // goroutine, which Close waits for.
 func (b *Backend) expire(s *slot) {
 	b.mu.Lock()
-	if s.refs > 0 || b.closed || b.pool[s.key] != s {
+	if s.refs > 0 || b.closed || !b.runsLocked(s) {
 		b.mu.Unlock()
 		return
 	}
-	delete(b.pool, s.key)
+	b.dropLocked(s)
 	b.ending.Add(1)
 	b.mu.Unlock()
 	defer b.ending.Done()
@@ -156,16 +160,24 @@ func (b *Backend) expire(s *slot) {
 func (b *Backend) drop(s *slot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.dropLocked(s)
+}
+
+func (b *Backend) dropLocked(s *slot) {
+	delete(b.shunned, s)
 	if b.pool[s.key] == s {
 		delete(b.pool, s.key)
 	}
 }
 
+// runsLocked reports whether a process has not ended, and nobody ends it.
+func (b *Backend) runsLocked(s *slot) bool { return b.pool[s.key] == s || b.shunned[s] }
+
 // Close implements backends.Backend: it ends the processes.
 func (b *Backend) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true
-	all := slices.Collect(maps.Values(b.pool))
+	all := slices.AppendSeq(slices.Collect(maps.Values(b.pool)), maps.Keys(b.shunned))
 	unpack := b.unpack
 	b.mu.Unlock()
 	if unpack != nil {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"innerd/backends"
@@ -41,6 +41,9 @@ type process struct {
 	late  int                      // events for nobody: of turns that have ended, of sessions that nobody has
 	odd   int                      // what did not belong on stdout
 	ready bool
+	why   string // we have ended it; "" where it ends by itself
+
+	heard atomic.Int64 // messages for conversations
 
 	gone chan struct{} // closed when it has ended and all conversations know
 }
@@ -132,10 +135,10 @@ func (p *process) watch(child *proc.Child) {
 	exit := backends.Exit(child.Exit())
 	p.b.drop(p.slot)
 	p.mu.Lock()
-	ready, all := p.ready, maps.Clone(p.convs)
+	ready, why, all := p.ready, p.why, maps.Clone(p.convs)
 	late := p.late
 	p.mu.Unlock()
-	p.peer.Close(crashed(exit, ready))
+	p.peer.Close(crashed(exit, ready, why))
 	for _, c := range all {
 		c.lost()
 	}
@@ -173,7 +176,7 @@ func (p *process) notification(method string, params json.RawMessage) {
 		p.garbage("an event without a session")
 		return
 	}
-	c := p.conversation(n.SessionID)
+	c := p.hears(n.SessionID)
 	if c == nil {
 		p.countLate()
 		return
@@ -219,7 +222,7 @@ func (p *process) request(r *rpc.Request) bool {
 	case "userInput.request":
 		var q question
 		_ = lenient(json.Unmarshal(r.Params, &q)) // without a session it is answered as one of nobody
-		if c := p.conversation(q.SessionID); c != nil {
+		if c := p.hears(q.SessionID); c != nil {
 			c.ask(r, &q)
 		} else {
 			_ = r.Respond(userAnswer{Answer: noUser, Freeform: true})
@@ -259,29 +262,35 @@ func (p *process) everybody(d events.Data) {
 // ones, each time the count has doubled.
 func worthSaying(count int) bool { return count <= maxNotices || count&(count-1) == 0 }
 
-// tell makes a call whose answer only matters where it is a refusal.
+// tell makes a call whose answer only matters where it is a refusal, or does
+// not come.
 func (p *process) tell(method string, params any) {
+	p.tellUntil(method, params, backends.Overdue(p.b.callLimit, p.peer.Handling, func() { p.deaf(method, p.b.callLimit) }))
+}
+
+// tellUntil is tell; answered is called when the answer has come.
+func (p *process) tellUntil(method string, params any, answered func()) {
 	_, err := p.peer.Go(method, params, func(_ json.RawMessage, err error) {
+		answered()
 		var refused *rpc.Error
 		if errors.As(err, &refused) {
 			p.log.Warn("copilot refused a call", "method", method, "err", refused.Message)
 		}
 	})
-	if err != nil && p.peer.Err() == nil {
+	if err == nil {
+		return
+	}
+	answered()
+	if p.peer.Err() == nil {
 		p.log.Warn("copilot could not be told something", "method", method, "err", err)
 	}
 }
 
 // call is a call with a limit.
 func (p *process) call(ctx context.Context, limit time.Duration, method string, params, result any) error {
-	return p.callLate(ctx, limit, method, params, result, nil)
-}
-
-// callLate is call; late undoes what comes when nobody waits for it.
-func (p *process) callLate(ctx context.Context, limit time.Duration, method string, params, result any, late func(json.RawMessage)) error {
-	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in %s", limit))
+	limited, cancel := context.WithTimeoutCause(ctx, limit, errUnanswered)
 	defer cancel()
-	return p.peer.CallLate(limited, method, params, result, late)
+	return p.peer.Call(limited, method, params, result)
 }
 
 // alive reports whether the process answers at all. Where what it has said is
@@ -291,8 +300,15 @@ func (p *process) alive() bool {
 	return p.call(context.Background(), pingLimit, "ping", struct{}{}, nil) == nil || p.peer.Handling()
 }
 
-// kill ends a process that does not answer, and waits until its conversations know.
-func (p *process) kill() {
+// kill ends a process that does not answer, and waits until its conversations
+// know. why is told in every run that is in it.
+func (p *process) kill(why string) {
+	p.log.Error(why + "; ending it")
+	p.mu.Lock()
+	if p.why == "" {
+		p.why = why + "; it was ended"
+	}
+	p.mu.Unlock()
 	now, cancel := context.WithCancel(context.Background())
 	cancel() // it has had its grace
 	_ = p.child.Stop(now)

@@ -347,14 +347,17 @@ func TestLinger(t *testing.T) {
 }
 
 // running reports whether a fake with this script still runs.
-func (f *faked) running() bool {
+func (f *faked) running() bool { return f.processes() > 0 }
+
+// processes is how many of them do.
+func (f *faked) processes() (n int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, name := range files {
 		if raw, err := os.ReadFile(name); err == nil && strings.Contains(string(raw), "FAKE_SCRIPT="+f.script+"\x00") {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // TestToolChoice: what may not be called is not offered, and the rest is told.

@@ -64,7 +64,14 @@ func (t *turn) send(in *prompt, schema json.RawMessage) error {
 		params.ResponseFormat = &responseFormat{Type: "json_schema", JSONSchema: jsonSchema{Name: "answer", Schema: schema}}
 	}
 	_, err := t.in.add(t.first, func() error {
-		_, err := t.p.peer.Go("session.send", params, t.sendAnswered)
+		answered := t.overdue("session.send")
+		_, err := t.p.peer.Go("session.send", params, func(raw json.RawMessage, err error) {
+			answered()
+			t.sendAnswered(raw, err)
+		})
+		if err != nil {
+			answered()
+		}
 		return err
 	})
 	return err
@@ -91,6 +98,9 @@ func (c *conversation) await(ctx context.Context, p *process, t *turn, wait bool
 			stop, grace = nil, c.abort(t)
 		case <-closing:
 			closing, grace = nil, c.abort(t)
+		case x := <-t.mute:
+			t.deaf = c.unanswered(p, x.method, x.heard)
+			return
 		case <-grace:
 			c.unresponsive(p, t)
 			return
@@ -114,8 +124,7 @@ func (c *conversation) abort(t *turn) <-chan time.Time {
 // alone that is given up.
 func (c *conversation) unresponsive(p *process, t *turn) {
 	if !p.alive() {
-		c.b.log.Error("copilot answers nothing; ending it", "conversation", c.cfg.ID)
-		p.kill()
+		p.kill("copilot did not stop a turn when it was asked to")
 		return
 	}
 	c.b.log.Warn("copilot did not stop a turn; giving the conversation up", "conversation", c.cfg.ID)
@@ -146,7 +155,11 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn, set *b
 	if len(set.Schema) > 0 && json.Valid([]byte(t.tr.last)) {
 		out.Output = json.RawMessage(t.tr.last)
 	}
-	out.Stored = p.call(context.WithoutCancel(ctx), saveLimit, "sessions.save", sessionOnly{c.session}, nil) == nil
+	saved := p.call(context.WithoutCancel(ctx), saveLimit, "sessions.save", sessionOnly{c.session}, nil)
+	if errors.Is(saved, errUnanswered) {
+		p.deaf("sessions.save", saveLimit)
+	}
+	out.Stored = saved == nil
 	return out, nil
 }
 
@@ -156,6 +169,8 @@ func (c *conversation) verdict(ctx context.Context, p *process, t *turn, over bo
 		return backends.Outcome{}, canceledOr(ctx, nil)
 	case c.isClosed():
 		return backends.Outcome{}, errClosed
+	case t.deaf != nil:
+		return backends.Outcome{}, t.deaf
 	case !over:
 		return backends.Outcome{}, processError(p)
 	}

@@ -71,7 +71,7 @@ func (c *conversation) open(ctx context.Context, p *process, params *sessionPara
 			}
 		}
 	}
-	err := p.callLate(ctx, callLimit, method, params, nil, late)
+	err := c.call(ctx, p, method, params, late)
 	c.mu.Lock()
 	inUse := c.inUse
 	c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *conversation) resetEffort(ctx context.Context, p *process, method, effo
 	if effort != "" || before == "" {
 		return nil
 	}
-	if err := p.call(ctx, callLimit, "session.model.setReasoningEffort", effortParams{c.session, ""}, nil); err != nil {
+	if err := c.call(ctx, p, "session.model.setReasoningEffort", effortParams{c.session, ""}, nil); err != nil {
 		return callError(ctx, err, events.ErrInvalidRequest)
 	}
 	return nil

@@ -26,7 +26,14 @@ func (c *conversation) Steer(ctx context.Context, parts []events.Part) error {
 	x := newInput(plain(parts), true)
 	params := sendParams{SessionID: c.session, Prompt: in.String(), Attachments: in.images, Mode: modeImmediate}
 	ok, err := t.in.add(x, func() error {
-		_, err := t.p.peer.Go("session.send", params, func(raw json.RawMessage, err error) { t.steerAnswered(x, raw, err) })
+		answered := t.steerOverdue(x)
+		_, err := t.p.peer.Go("session.send", params, func(raw json.RawMessage, err error) {
+			answered()
+			t.steerAnswered(x, raw, err)
+		})
+		if err != nil {
+			answered()
+		}
 		return err
 	})
 	switch {
@@ -59,7 +66,19 @@ func (t *turn) until(ctx context.Context, x *input) error {
 	}
 }
 
-// steerAnswered takes the answer to the send of a steer. The reader calls it.
+// steerOverdue fails a steer that is not answered in time. The turn goes on, if
+// anything does.
+func (t *turn) steerOverdue(x *input) (answered func()) {
+	limit, call := t.c.b.callLimit, unheard{"session.send", t.p.heardBeside(t.c)}
+	return backends.Overdue(limit, t.p.peer.Handling, func() {
+		t.steerAnswered(x, nil, &backends.Error{Type: events.ErrTimeout, Message: unansweredWords("session.send", limit)})
+		if !t.p.alive() {
+			t.tellMute(call)
+		}
+	})
+}
+
+// steerAnswered takes the answer to the send of a steer, or that there is none.
 func (t *turn) steerAnswered(x *input, raw json.RawMessage, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

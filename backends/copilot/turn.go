@@ -49,6 +49,9 @@ type turn struct {
 
 	idle chan struct{} // holds a token when the turn got quiet
 	over chan struct{} // closed when nothing of the turn is left
+	mute chan unheard  // holds a call that copilot did not answer
+
+	deaf *backends.Error // what came of that; of Run
 }
 
 // newTurn makes a turn; fail ends the run that it is.
@@ -58,6 +61,7 @@ func newTurn(ctx context.Context, fail context.CancelCauseFunc, c *conversation,
 		c: c, p: p, h: h, tools: newToolset(pick.Offered(s.Tools)), interactive: s.Interactive, maxTurns: s.MaxTurns, began: time.Now(),
 		queues: map[string]int{}, waiting: map[string][]func(){}, cancels: map[string]context.CancelFunc{},
 		first: newInput("", false), idle: make(chan struct{}, 1), over: make(chan struct{}),
+		mute:    make(chan unheard, 1),
 		answers: backends.NewAside(c.b.log, fail),
 	}
 	// Not the run's own context: when that ends, copilot must have been told to
@@ -243,7 +247,9 @@ func (t *turn) abort() {
 	t.halt.ask(t.tellAbort)
 }
 
-func (t *turn) tellAbort() { t.p.tell("session.abort", sessionOnly{t.c.session}) }
+func (t *turn) tellAbort() {
+	t.p.tellUntil("session.abort", sessionOnly{t.c.session}, t.overdue("session.abort"))
+}
 
 // sendAnswered takes the answer to the send that began the turn. The reader
 // calls it.
