@@ -34,8 +34,14 @@ func failureOf(d *data) *failure {
 	return f
 }
 
+// kindAborted is the kind of a turn that ended by an abort which was not ours.
+const kindAborted = "innerd_aborted"
+
 // class is the type of the error event that says the same.
 func (f *failure) class() string {
+	if f.kind == kindAborted {
+		return events.ErrInternal
+	}
 	if c := classOfWords(f.code + " " + f.kind); c != "" {
 		return c
 	}

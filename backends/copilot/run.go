@@ -141,6 +141,7 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn, set *b
 	default:
 	}
 	out, err := c.verdict(ctx, p, t, over)
+	cut := t.tr.cut()
 	t.tr.end(err != nil)
 	if err == nil || t.tr.tally.any {
 		t.emit(*t.tr.tally.usage(t.tr.model, time.Since(t.began), t.tr.first))
@@ -159,7 +160,7 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn, set *b
 	if errors.Is(saved, errUnanswered) {
 		p.deaf("sessions.save", saveLimit)
 	}
-	out.Stored = saved == nil
+	out.Stored = saved == nil && !cut // copilot remembers whole messages only
 	return out, nil
 }
 

@@ -2,6 +2,8 @@ package copilot
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"innerd/events"
@@ -76,6 +78,19 @@ func (t *translator) toolComplete(d *data) {
 	t.emit(done)
 	if d.Success {
 		t.fileChanges(d.FileEdits, r.Detailed)
+	}
+}
+
+// closeCalls ends the calls that copilot has said no more of.
+func (t *translator) closeCalls() {
+	ids := slices.SortedFunc(maps.Keys(t.calls), func(a, b string) int { return t.calls[a].start.Compare(t.calls[b].start) })
+	for _, id := range ids {
+		c := t.calls[id]
+		delete(t.calls, id)
+		t.emit(events.ToolComplete{
+			ID: id, ParentID: c.parent, Name: c.name, Result: "copilot did not say how this call ended",
+			DurationMS: t.now().Sub(c.start).Milliseconds(),
+		})
 	}
 }
 

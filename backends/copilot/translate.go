@@ -24,6 +24,7 @@ type translator struct {
 	tally    tally
 	model    string
 	finish   string // of the last model answer, in the API's words
+	answered bool   // the model turn's account has come: what streamed of it is all
 	turns    int    // model turns of the main agent
 	retrying bool
 	failure  *failure // the last model request that failed
@@ -156,7 +157,7 @@ func (t *translator) message(d *data) {
 // and the text that follows belongs to the same message.
 func (t *translator) turnStart() {
 	t.turns++
-	t.err = nil
+	t.err, t.answered = nil, false
 	if t.finish != finishLength {
 		t.takeBack("the agent began anew")
 	}
@@ -197,7 +198,7 @@ func (t *translator) usage(e *event) {
 		return
 	}
 	t.failure = nil
-	t.finish = u.Finish
+	t.finish, t.answered = u.Finish, true
 	if u.Filtered {
 		t.finish = finishFilter
 	}
@@ -221,10 +222,22 @@ func (t *translator) interrupt() {
 	t.close("", false)
 }
 
-// end closes the turn's speech. partial says that it was cut.
-func (t *translator) end(partial bool) {
+// cut reports whether a message streams that copilot has neither confirmed nor
+// accounted for: its end is missing.
+func (t *translator) cut() bool { return t.streaming() && !t.answered }
+
+// end closes the turn's speech, and its calls unless it failed: then the run
+// says why they ended.
+func (t *translator) end(failed bool) {
+	finish, cut := finishReason(t.finish), t.cut()
+	if cut {
+		finish = ""
+	}
 	t.keep()
-	t.close(finishReason(t.finish), partial)
+	t.close(finish, failed || cut)
+	if !failed {
+		t.closeCalls()
+	}
 	for id, a := range t.agents {
 		if a.open {
 			a.open = false

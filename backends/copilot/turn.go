@@ -138,9 +138,7 @@ func (t *turn) control(e *event) bool {
 		t.stopped(e.Data.Aborted)
 		return true
 	case evIdle:
-		if t.halt.on() && e.Data.Aborted || t.quiet && t.in.close() {
-			t.finishLocked()
-		}
+		t.rested(e.Data.Aborted)
 		return true
 	case evTurnStart:
 		t.quiet, t.putOff = false, false
@@ -206,6 +204,21 @@ func (t *turn) stopped(aborted bool) {
 	select {
 	case t.idle <- struct{}{}:
 	default:
+	}
+}
+
+// rested: nothing of the session runs any more. It is the turn's end too where it
+// was not told that the model has stopped.
+func (t *turn) rested(aborted bool) {
+	switch {
+	case t.halt.on() && aborted || t.quiet && t.in.close():
+		t.finishLocked()
+	case aborted && !t.begun: // of the turn before
+	case aborted:
+		t.tr.err = &failure{kind: kindAborted, text: "copilot aborted the turn, which nobody has asked it to"}
+		t.stopped(false)
+	default:
+		t.stopped(false)
 	}
 }
 
