@@ -48,7 +48,7 @@ func Translate(messages [][]byte, h backends.Host, end func(backends.Outcome, er
 }
 
 func newPlayedTurn(h backends.Host) *turn {
-	p := &process{b: &Backend{o: Options{MaxRetries: 1}, callLimit: callLimit}, peer: rpc.New(rpc.Options{Send: func([]byte) error { return nil }})}
+	p := &process{b: &Backend{o: Options{MaxRetries: 1}, callLimit: 24 * time.Hour}, peer: rpc.New(rpc.Options{Send: func([]byte) error { return nil }})}
 	c := &conversation{b: p.b}
 	s := backends.Settings{Interactive: true, Tools: []backends.Tool{{Name: "lookup", Parallel: true}}}
 	t := newTurn(context.Background(), func(error) {}, c, p, h, &s)

@@ -4,7 +4,7 @@ package copilot
 // session, or tell how far it is.
 var ofTurn = set(
 	evUser, evTurnStart, evTurnEnd, evTurnRetry, evReasoningPart, evReasoning, evMessageStart, evMessagePart, evMessage, evUsage,
-	evCallFailure, evToolStart, evToolPartial, evToolComplete, evPermission, evExternal, evTodos, evNotification,
+	evCallFailure, evToolStart, evToolPartial, evShellOutput, evToolComplete, evPermission, evExternal, evTodos, evNotification,
 )
 
 // late reports whether an event is of a turn that has ended: events name none,

@@ -18,15 +18,24 @@ func (t *translator) tool(e *event) {
 		t.toolStart(e)
 	case evToolPartial:
 		c := t.calls[d.ToolCallID]
-		if c == nil || len(d.PartialOutput) <= c.output {
+		if c == nil || c.pieces || len(d.PartialOutput) <= c.output {
 			return // it is cumulative, and its last piece comes twice
 		}
 		piece := d.PartialOutput[c.output:]
 		c.output = len(d.PartialOutput)
-		t.emit(events.ToolUpdate{ID: d.ToolCallID, ParentID: c.parent, Name: c.name, Output: strings.ToValidUTF8(piece, "\uFFFD")})
+		t.output(d.ToolCallID, c, piece)
+	case evShellOutput: // the other way to tell a command's output ends after 10,000 characters
+		if c := t.calls[d.ToolCallID]; c != nil && d.Text != "" {
+			c.pieces = true
+			t.output(d.ToolCallID, c, d.Text)
+		}
 	case evToolComplete:
 		t.toolComplete(d)
 	}
+}
+
+func (t *translator) output(id string, c *call, piece string) {
+	t.emit(events.ToolUpdate{ID: id, ParentID: c.parent, Name: c.name, Output: strings.ToValidUTF8(piece, "\uFFFD")})
 }
 
 func (t *translator) toolStart(e *event) {
@@ -62,7 +71,9 @@ func (t *translator) toolComplete(d *data) {
 	}
 	delete(t.calls, d.ToolCallID)
 	var r toolResult
-	_ = lenient(json.Unmarshal(orNull(d.Result), &r)) // what is none has no text
+	if lenient(json.Unmarshal(orNull(d.Result), &r)) != nil { // it may be the text itself; else it has none
+		_ = json.Unmarshal(d.Result, &r.Content)
+	}
 	done := events.ToolComplete{
 		ID: d.ToolCallID, ParentID: c.parent, Name: c.name, Success: d.Success, Result: r.Content,
 		DurationMS: t.now().Sub(c.start).Milliseconds(),

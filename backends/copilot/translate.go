@@ -36,7 +36,8 @@ type call struct {
 	name   string
 	parent string // the call that started the sub-agent which makes this one
 	start  time.Time
-	output int // bytes of its output so far that were told
+	output int  // bytes of its output so far that were told
+	pieces bool // its output comes in pieces
 }
 
 // agent is a sub-agent.
@@ -57,7 +58,7 @@ func newTranslator(emit func(events.Data), silent func(string) bool) *translator
 // event translates one event. Those that mean nothing are fine.
 func (t *translator) event(e *event) {
 	switch e.Type {
-	case evToolStart, evToolPartial, evToolComplete:
+	case evToolStart, evToolPartial, evShellOutput, evToolComplete:
 		t.tool(e)
 	case evUsage:
 		t.usage(e)

@@ -25,6 +25,7 @@ const (
 	evCallFailure   = "model.call_failure"
 	evToolStart     = "tool.execution_start"
 	evToolPartial   = "tool.execution_partial_result"
+	evShellOutput   = "tool.shell_output"
 	evToolComplete  = "tool.execution_complete"
 	evPermission    = "permission.requested"
 	evPermDone      = "permission.completed"
@@ -44,7 +45,8 @@ const (
 // handled are the types that are decoded.
 var handled = set(
 	evUser, evTurnStart, evTurnEnd, evTurnRetry, evReasoningPart, evReasoning, evMessageStart, evMessagePart, evMessage, evUsage,
-	evAssistantIdle, evIdle, evError, evCallFailure, evToolStart, evToolPartial, evToolComplete, evPermission, evPermDone, evExternal, evExternalDone,
+	evAssistantIdle, evIdle, evError, evCallFailure, evToolStart, evToolPartial, evShellOutput, evToolComplete, evPermission, evPermDone,
+	evExternal, evExternalDone,
 	evSubStart, evSubComplete, evSubFailed, evCompactStart, evCompactDone, evTodos, evNotification, evWarning, evResume,
 )
 
@@ -60,7 +62,7 @@ var known = set(
 	"session.mcp_servers_loaded", "session.mode_changed", "session.model_change", "session.permissions_changed", "session.plan_changed",
 	"session.shutdown", "session.skills_loaded", "session.start", "session.title_changed", "session.tools_updated", "session.truncation",
 	"session.usage_checkpoint", "session.usage_info", "session.workspace_file_changed", "subagent.configured", "subagent.deselected",
-	"subagent.selected", "system.message", "tool.execution_progress", "tool.shell_output", "user_input.completed", "user_input.requested",
+	"subagent.selected", "system.message", "tool.execution_progress", "user_input.completed", "user_input.requested",
 )
 
 func set(names ...string) map[string]bool {
@@ -97,7 +99,8 @@ type data struct {
 	ParentToolCallID string          `json:"parentToolCallId"`
 	ToolName         string          `json:"toolName"`
 	Arguments        json.RawMessage `json:"arguments"`
-	PartialOutput    string          `json:"partialOutput"` // cumulative
+	PartialOutput    string          `json:"partialOutput"` // all so far, up to 10,000 characters
+	Text             string          `json:"text"`          // of a command, since the last
 	Success          bool            `json:"success"`
 	Result           json.RawMessage `json:"result"`
 	Error            json.RawMessage `json:"error"`
