@@ -124,7 +124,7 @@ func Amended(data, tools, system string) (string, error) {
 }
 
 // SystemText is our part of a thread's instructions.
-func SystemText(system string) string { return systemText(system, newToolset(nil)) }
+func SystemText(system string) string { return systemText(system, "") }
 
 // Change is a change of a file, as codex tells it, as an event.
 func Change(raw string) events.FileChange {
@@ -152,3 +152,6 @@ const HomeFile = homeFile
 
 // SetCallLimit changes how long an answer may take that takes no model.
 func (b *Backend) SetCallLimit(d time.Duration) { b.callLimit = d }
+
+// Args is the command line of a process.
+func Args() []string { return args() }

@@ -50,11 +50,13 @@ func (c *conversation) setupOf(s *backends.Settings, ts *toolset, o options) set
 		w.search = "disabled"
 	}
 	w.mcp = o.Tools == "mcp" && c.cfg.MCP != nil
+	notes := ts.renamed()
 	if !w.mcp {
 		raw, _ := json.Marshal(ts.dynamic()) // cannot fail: schemas were mended
 		w.tools = string(raw)
+		notes += ts.inPrograms()
 	}
-	w.system = systemText(s.System, ts)
+	w.system = systemText(s.System, notes)
 	return w
 }
 
@@ -68,8 +70,10 @@ const (
 const ownText = "You are driven by a host program, not by a person at a terminal. " +
 	"A message that begins with [host] comes from that program."
 
-func systemText(system string, ts *toolset) string {
-	text := ownText + ts.renamed()
+// systemText is our part of a thread's instructions: the host's own text behind
+// ours and notes.
+func systemText(system, notes string) string {
+	text := ownText + notes
 	if system != "" {
 		text += "\n\n" + strings.ReplaceAll(system, closeTag, "</host-instructions>")
 	}

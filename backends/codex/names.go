@@ -114,6 +114,17 @@ func (ts *toolset) renamed() string {
 	return "\nWhere instructions or the user name one of these tools of the host, they mean:" + b.String()
 }
 
+// inPrograms tells newer models, whose programs call the tools, how to see an
+// image: a program gets it as text, which codex declares as unknown. Which models
+// these are, codex does not say.
+func (ts *toolset) inPrograms() string {
+	if len(ts.tools) == 0 {
+		return ""
+	}
+	return "\nIn a program (exec), a tool of the host's returns one string. An image in it is a line that begins with data:image/; " +
+		"you see it only if the program passes that line to image()."
+}
+
 // listed is the name under which the model sees a tool of the host's.
 func (ts *toolset) listed(tool string) string {
 	for i, t := range ts.tools {

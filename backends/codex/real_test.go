@@ -305,36 +305,6 @@ func TestKeyIsNowhere(t *testing.T) {
 	}
 }
 
-// TestCodeMode: newer models write programs that call the tools; they are told
-// and asked for like any.
-func TestCodeMode(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	c, s := b.open(t, backends.Config{},
-		modelstub.Say(modelstub.Custom("exec", `const r = await tools.exec_command({cmd: "echo from the program"}); const h = await tools.lookup({a: 1}); text(r.output + h);`)),
-		text("Programmed."))
-	turn := backendtest.Turn{Permission: backends.PermissionAsk, Host: backendtest.Host{Replies: []backendtest.Reply{
-		{Kind: events.KindPermission, Answer: events.Answer{Outcome: events.OutcomeAllowed}},
-		{Kind: events.KindTool, Tool: "lookup", Answer: events.Answer{Outcome: events.OutcomeOK, Result: "from the host"}},
-	}}}
-	evs, _, err := run(t, c, turn, backends.Settings{Model: "gpt-6.2-sol", Tools: []backends.Tool{tool("lookup")}})
-	if err != nil || !slices.Equal(texts(evs), []string{"Programmed."}) {
-		t.Fatal(texts(evs), err)
-	}
-	var calls []string
-	for _, e := range evs {
-		if d, ok := e.Data.(events.ToolComplete); ok {
-			calls = append(calls, d.Name+": "+d.Result)
-		}
-	}
-	if !slices.Equal(calls, []string{"exec_command: from the program\n"}) {
-		t.Errorf("calls %q", calls)
-	}
-	if heard := s.Heard(); !strings.Contains(heard, "from the program") || !strings.Contains(heard, "from the host") {
-		t.Errorf("the model heard %q", heard)
-	}
-}
-
 // TestSubagentsOfNewModels: they are told in another way than those of the
 // suite's model, and are seen alike.
 func TestSubagentsOfNewModels(t *testing.T) {
