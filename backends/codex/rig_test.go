@@ -26,7 +26,7 @@ import (
 type bench struct {
 	stub     *modelstub.Server
 	home     string
-	wrapper  string // a script that notes its pid and becomes codex
+	wrapper  string // a script that notes its pid and becomes codex, which takes no setting that it does not know
 	children *backends.Children
 	codex    string
 	last     *codex.Backend // that a conversation was opened with
@@ -49,7 +49,7 @@ func newBench(t testing.TB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\n[ -n \"$TEST_PIDS\" ] && echo $$ >> \"$TEST_PIDS\"\n"+
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = app-server ] && set -- \"$@\" --strict-config\n[ -n \"$TEST_PIDS\" ] && echo $$ >> \"$TEST_PIDS\"\n"+
 		"[ -n \"$TEST_NOISE$TEST_RECORD\" ] && exec %q \"$@\"\nexec %q \"$@\"\n", self, b.codex)
 	agents.WriteProgram(t, b.wrapper, script)
 	return b
