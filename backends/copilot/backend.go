@@ -54,6 +54,8 @@ type Backend struct {
 	unpack   *unpacking
 	ending   sync.WaitGroup // ends of processes that nobody used
 
+	sessions openSessions
+
 	callLimit time.Duration // for an answer that asks no model
 
 	unknown backends.UnknownTypes

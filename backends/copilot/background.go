@@ -4,10 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"innerd/events"
@@ -22,6 +18,12 @@ const (
 	maxWaits    = 600                    // looks at what is waited for: ten minutes
 )
 
+// Whether a task holds its session.
+const (
+	attachAttached = "attached"
+	attachDetached = "detached"
+)
+
 // background looks at what still runs when the model has stopped: commands and
 // sub-agents. They are ended, or waited for; then copilot asks its model once
 // more by itself. It gives the time to look again, nil where the turn goes on
@@ -33,7 +35,7 @@ func (c *conversation) background(p *process, t *turn, wait bool, round int) <-c
 		return nil // it has begun anew, and will stop once more
 	}
 	round -= t.unlisted
-	running, err := c.tasks(p, "attached")
+	running, err := c.tasks(p, attachAttached)
 	switch {
 	case err != nil && p.peer.Err() == nil && t.unlisted < maxUnlisted:
 		t.unlisted++
@@ -61,7 +63,7 @@ func (c *conversation) background(p *process, t *turn, wait bool, round int) <-c
 	}
 	for _, x := range running {
 		if round == 1 || round == maxWaits+1 { // before its end, which may be the turn's
-			t.locked(func() { t.emit(status(events.StateNotice, "background work is ended with the turn: "+x.what())) })
+			t.locked(func() { t.tellEnded(x) })
 		}
 		c.cancelTask(p, x)
 	}
@@ -74,9 +76,10 @@ func (c *conversation) tasks(p *process, attachment string) ([]task, error) {
 	if err := p.call(context.Background(), taskLimit, "session.tasks.list", sessionOnly{c.session}, &list); err != nil {
 		return nil, err
 	}
+	c.noteLogs(c.session, list.Tasks)
 	var out []task
 	for _, x := range list.Tasks {
-		mode := orElse(x.Attachment, "attached")
+		mode := orElse(x.Attachment, attachAttached)
 		if (x.Status == "running" || x.Status == "idle" && x.Type == "agent") && mode == attachment {
 			out = append(out, x)
 		}
@@ -89,41 +92,29 @@ func (c *conversation) cancelTask(p *process, x task) {
 	c.b.removeLog(x.LogPath)
 }
 
-// removeLog removes the files that a detached command leaves in the system's
-// folder for such. No others are, and none elsewhere: what commands run as may
-// name a path in copilot's place.
-func (b *Backend) removeLog(path string) {
-	temp := os.TempDir()
-	rel, err := filepath.Rel(temp, path)
-	if err != nil || !filepath.IsLocal(rel) || !strings.HasPrefix(filepath.Base(rel), "copilot-detached-") || strings.ContainsAny(rel, `*?[\`) {
-		return
-	}
-	_ = b.o.Children.In(temp, func(dir *os.Root) error { // they may stay
-		files, _ := fs.Glob(dir.FS(), filepath.ToSlash(strings.TrimSuffix(rel, ".log"))+".*")
-		for _, f := range files {
-			_ = dir.Remove(f)
-		}
-		return nil
-	})
+// tellEnded tells that background work is ended with the turn.
+func (t *turn) tellEnded(x task) {
+	t.emit(status(events.StateNotice, "background work is ended with the turn: "+x.what()))
 }
 
 func (x *task) what() string { return orElse(x.Description, orElse(x.Command, x.ID)) }
 
-// endDetached ends commands that were told to outlive the session, unless they
-// shall be left.
-func (c *conversation) endDetached(p *process, leave bool) {
+// endDetached ends commands that were told to outlive the session; notice is
+// called before each end.
+func (c *conversation) endDetached(p *process, notice func(task)) {
 	c.mu.Lock()
 	any := c.detaches
 	c.mu.Unlock()
-	if !any || leave || p.peer.Err() != nil {
+	if !any || p.peer.Err() != nil {
 		return
 	}
-	running, err := c.tasks(p, "detached")
+	running, err := c.tasks(p, attachDetached)
 	if err != nil { // it stays noted that there are some: the next turn's end tries again
 		c.b.log.Warn("copilot does not say what it has detached", "conversation", c.cfg.ID, "err", err)
 		return
 	}
 	for _, x := range running {
+		notice(x)
 		c.cancelTask(p, x)
 	}
 	c.mu.Lock()

@@ -23,12 +23,13 @@ type conversation struct {
 	login login
 
 	// Runs go one after another: these are the current run's.
-	session string
-	saved   string // the session that Save has
-	begun   bool   // copilot has this session, on its disk or in its memory
-	last    backends.Settings
-	effort  string // that the session was last told
-	applied string // what the session was last told, as JSON; "": it is not open in the process
+	session  string
+	saved    string   // the session that Save has
+	sessions []string // those that it has had
+	begun    bool     // copilot has this session, on its disk or in its memory
+	last     backends.Settings
+	effort   string // that the session was last told
+	applied  string // what the session was last told, as JSON; "": it is not open in the process
 
 	closing chan struct{} // closed by Close
 	done    chan struct{}
@@ -39,9 +40,11 @@ type conversation struct {
 	turn     *turn    // nil between runs
 	gone     bool     // done is closed
 	closed   bool
-	inUse    bool // copilot says that another process has the session
-	shells   bool // a command was run that may have left something
-	detaches bool // one was told to outlive the session
+	inUse    bool            // copilot says that another process has the session
+	shells   bool            // a command was run that may have left something
+	detaches bool            // one was told to outlive the session
+	detached map[string]bool // calls of such that have not ended
+	logs     []string        // files of such
 	strays   int
 	ended    backends.Ended // messages of turns that are over, and inputs that were begun with
 
@@ -49,7 +52,7 @@ type conversation struct {
 }
 
 func newConversation(b *Backend, cfg backends.Config, bin binary, l login) *conversation {
-	c := &conversation{b: b, cfg: cfg, bin: bin, login: l, closing: make(chan struct{}), done: make(chan struct{})}
+	c := &conversation{b: b, cfg: cfg, bin: bin, login: l, closing: make(chan struct{}), done: make(chan struct{}), detached: map[string]bool{}}
 	c.session, c.saved, c.begun = cfg.Session.ID, cfg.Session.ID, !cfg.Session.Zero()
 	return c
 }
@@ -81,12 +84,7 @@ func (c *conversation) Close(ctx context.Context) error {
 		c.detach(ctx, p)
 		c.b.leave(p.slot)
 	}
-	if c.session != "" { // only results that were too long for the model
-		err := c.b.o.Children.In(c.b.home(), func(home *os.Root) error { return home.RemoveAll(outputs + "/" + c.session) })
-		if err != nil {
-			c.b.log.Warn("long results of a conversation could not be removed", "conversation", c.cfg.ID, "err", err)
-		}
-	}
+	c.removeLeft()
 	return nil
 }
 
@@ -95,6 +93,7 @@ const detachLimit = 2 * time.Second
 // detach has copilot put the session away: its commands end and it is written.
 func (c *conversation) detach(ctx context.Context, p *process) {
 	if c.applied != "" && p.peer.Err() == nil {
+		c.endDetached(p, func(task) { c.noteShell() }) // a run may have left it to us
 		if err := p.call(context.WithoutCancel(ctx), detachLimit, "session.detach", sessionOnly{c.session}, nil); err != nil && p.peer.Err() == nil {
 			p.log.Warn("copilot did not put a session away", "conversation", c.cfg.ID, "err", err)
 			if errors.Is(err, errUnanswered) {
@@ -213,16 +212,34 @@ func (c *conversation) event(e *event) bool {
 		c.mu.Unlock()
 	case evToolStart:
 		if shellTools[e.Data.ToolName] {
-			c.mu.Lock()
-			c.shells = true
-			c.detaches = c.detaches || detached(e.Data.Arguments)
-			c.mu.Unlock()
+			c.noteShell()
+			if detached(e.Data.Arguments) {
+				c.mu.Lock()
+				c.detaches = true
+				c.detached[e.Data.ToolCallID] = true
+				c.mu.Unlock()
+			}
+		}
+	case evToolComplete:
+		c.mu.Lock()
+		started := c.detached[e.Data.ToolCallID]
+		delete(c.detached, e.Data.ToolCallID)
+		c.mu.Unlock()
+		if started {
+			c.askLogs()
 		}
 	}
 	if t := c.current(); t != nil && t.event(e) {
 		return true
 	}
 	return c.outside(e)
+}
+
+// noteShell notes that a command was run that may have left something.
+func (c *conversation) noteShell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shells = true
 }
 
 // outside is what the session says between runs: a compaction that is shown,
@@ -300,11 +317,6 @@ func (c *conversation) save() error {
 	c.saved = c.session
 	return nil
 }
-
-const outputs = "outputs"
-
-// outputDir is where copilot puts results that are too long for the model.
-func (c *conversation) outputDir() string { return filepath.Join(c.b.home(), outputs, c.session) }
 
 // prune keeps the logs of the last processes only: each writes its own.
 func (b *Backend) prune() {

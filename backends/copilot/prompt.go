@@ -1,6 +1,7 @@
 package copilot
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -55,7 +56,8 @@ func (b *Backend) kept() told.Kept { return told.Kept{Files: b.o.Children, Home:
 // Forget implements backends.Forgetter.
 func (b *Backend) Forget(conversation string) error { return b.kept().Forget(conversation) }
 
-// ForgetOld implements backends.Forgetter.
+// ForgetOld implements backends.Forgetter. What a killed server's conversations
+// have left beside their attachments is removed whatever its age.
 func (b *Backend) ForgetOld(before time.Time, known func(string) bool) error {
-	return b.kept().ForgetOld(before, known)
+	return errors.Join(b.kept().ForgetOld(before, known), b.forgetLeft())
 }

@@ -54,6 +54,7 @@ func TestReal(t *testing.T) {
 	t.Run("setsid", func(t *testing.T) { realSetsid(t, b, backend) })
 	t.Run("images", func(t *testing.T) { realImages(t, b, backend) })
 	t.Run("large result", func(t *testing.T) { realLarge(t, b, backend) })
+	t.Run("detached", func(t *testing.T) { realDetached(t, b, backend) })
 	t.Run("github", func(t *testing.T) { realGitHub(t, b) })
 }
 

@@ -143,10 +143,12 @@ func (c *conversation) conclude(ctx context.Context, p *process, t *turn, set *b
 	out, err := c.verdict(ctx, p, t, over)
 	cut := t.tr.cut()
 	t.tr.end(err != nil)
+	if leave := set.Background == backends.BackgroundWait && err == nil; !leave {
+		c.endDetached(p, t.tellEnded)
+	}
 	if err == nil || t.tr.tally.any {
 		t.emit(*t.tr.tally.usage(t.tr.model, time.Since(t.began), t.tr.first))
 	}
-	c.endDetached(p, set.Background == backends.BackgroundWait && err == nil)
 	if ctx.Err() != nil || err != nil || t.halt.on() || t.unlisted > maxUnlisted {
 		c.sweep(context.WithoutCancel(ctx), p)
 	}

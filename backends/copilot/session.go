@@ -61,6 +61,7 @@ func (c *conversation) open(ctx context.Context, p *process, params *sessionPara
 	if err := c.save(); err != nil {
 		return err
 	}
+	c.have(c.session)
 	_ = c.b.o.Children.MkdirAll(c.outputDir()) // without it copilot says so in a result
 	p.add(c.session, c)
 	var late func(json.RawMessage)

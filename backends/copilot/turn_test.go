@@ -384,27 +384,6 @@ func TestSaveFails(t *testing.T) {
 	}
 }
 
-// TestDetached: a command that was told to outlive its session ends with the
-// turn, and so do the files that it has left.
-func TestDetached(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"copilot-detached-x.log", "copilot-detached-x.pid", "copilot-detached-x.exit"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, _, _, err := play(t, backends.Settings{}, backendtest.Turn{}, acts([]act{
-		event(`{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"bash","arguments":{"command":"serve","detach":true}}}`),
-		event(`{"type":"tool.execution_complete","data":{"toolCallId":"c","success":true,"result":{"content":"started"}}}`), say("it runs"),
-	}, stop, []act{
-		{Expect: `"method":"session.tasks.list"`},
-		{Answer: `{"tasks":[{"type":"shell","id":"x","status":"running","attachmentMode":"detached","logPath":"` + dir + `/copilot-detached-x.log"}]}`},
-	})...)
-	if left, _ := filepath.Glob(dir + "/*"); err != nil || len(left) > 0 || f.sent(t, `"method":"session.tasks.cancel"`) != 1 {
-		t.Errorf("%v, %q", err, left)
-	}
-}
-
 // TestOldLogs: each process writes a log of its own, and the last ones are kept.
 func TestOldLogs(t *testing.T) {
 	f := newFake(t, acts(send("i1"), []act{say("hi")}, stop)...)
