@@ -38,6 +38,7 @@ type act struct {
 	Exit   *int
 	Hang   bool   // reads on and answers nothing
 	Gate   string // waits until there is such a file
+	Stays  string // does not end with its input; "TERM": nor when it is told to, nor do its children
 }
 
 // What the fake answers by itself unless an act expects it.
@@ -119,6 +120,7 @@ type player struct {
 	sid   string
 	other string
 	slow  bool
+	stays bool
 }
 
 type inbound struct {
@@ -161,12 +163,21 @@ func (p *player) play(script []act) int {
 			for !exists(a.Gate) {
 				time.Sleep(5 * time.Millisecond)
 			}
+		case a.Stays != "":
+			p.stays = true
+			if err := stay(a.Stays == "TERM"); err != nil {
+				fmt.Fprintln(os.Stderr, "fake:", err)
+				return 98
+			}
 		case a.Hang:
 			_, _ = io.Copy(io.Discard, p.in)
 			select {}
 		}
 	}
 	p.expect("\x00") // never comes: the usual until the end
+	for p.stays {
+		time.Sleep(time.Hour)
+	}
 	return 0
 }
 
