@@ -56,7 +56,7 @@ type Backend struct {
 
 	sessions openSessions
 
-	callLimit time.Duration // for an answer that asks no model
+	callLimit, inputLimit time.Duration // for an answer that asks no model
 
 	unknown backends.UnknownTypes
 }
@@ -64,7 +64,7 @@ type Backend struct {
 // New makes the backend. It starts nothing, and needs nothing to be there:
 // what is missing is said by Probe, and by Open.
 func New(o *Options) *Backend {
-	b := &Backend{o: *o, log: o.Logger, pool: map[string]*slot{}, shunned: map[*slot]bool{}, versions: map[string]*version{}, callLimit: callLimit}
+	b := &Backend{o: *o, log: o.Logger, pool: map[string]*slot{}, shunned: map[*slot]bool{}, versions: map[string]*version{}, callLimit: callLimit, inputLimit: inputLimit}
 	if b.o.Getenv == nil {
 		b.o.Getenv = os.Getenv
 	}

@@ -48,7 +48,7 @@ func Translate(messages [][]byte, h backends.Host, end func(backends.Outcome, er
 }
 
 func newPlayedTurn(h backends.Host) *turn {
-	p := &process{b: &Backend{o: Options{MaxRetries: 1}, callLimit: 24 * time.Hour}, peer: rpc.New(rpc.Options{Send: func([]byte) error { return nil }})}
+	p := &process{b: &Backend{o: Options{MaxRetries: 1}, callLimit: 24 * time.Hour, inputLimit: 24 * time.Hour}, peer: rpc.New(rpc.Options{Send: func([]byte) error { return nil }})}
 	c := &conversation{b: p.b}
 	s := backends.Settings{Interactive: true, Tools: []backends.Tool{{Name: "lookup", Parallel: true}}}
 	t := newTurn(context.Background(), func(error) {}, c, p, h, &s)
@@ -103,8 +103,8 @@ func (b *Backend) Access(c *backends.Credential) [5]string {
 	return [5]string{l.provider, l.key, l.baseURL, l.kind, l.file}
 }
 
-// SetCallLimit changes how long an answer may take that asks no model.
-func (b *Backend) SetCallLimit(d time.Duration) { b.callLimit = d }
+// SetLimits changes how long an answer may take that asks no model, and one to input.
+func (b *Backend) SetLimits(call, input time.Duration) { b.callLimit, b.inputLimit = call, input }
 
 // GitRoot is the root of the repository that a directory is in.
 func GitRoot(dir string) string { return gitRoot(dir) }

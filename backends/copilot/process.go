@@ -24,6 +24,7 @@ const (
 	endLimit   = 10 * time.Second // for all of its end
 	pingLimit  = 2 * time.Second  // for a copilot that lives to say so
 	callLimit  = 30 * time.Second // for a call that asks no model
+	inputLimit = 2 * time.Minute  // for input to be taken: a run in vain is dear, and a machine may be slow
 	maxNotices = 20               // of a kind before they are thinned out
 )
 

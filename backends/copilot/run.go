@@ -64,7 +64,7 @@ func (t *turn) send(in *prompt, schema json.RawMessage) error {
 		params.ResponseFormat = &responseFormat{Type: "json_schema", JSONSchema: jsonSchema{Name: "answer", Schema: schema}}
 	}
 	_, err := t.in.add(t.first, func() error {
-		answered := t.overdue("session.send")
+		answered := t.overdue("session.send", t.c.b.inputLimit)
 		_, err := t.p.peer.Go("session.send", params, func(raw json.RawMessage, err error) {
 			answered()
 			t.sendAnswered(raw, err)
@@ -99,7 +99,7 @@ func (c *conversation) await(ctx context.Context, p *process, t *turn, wait bool
 		case <-closing:
 			closing, grace = nil, c.abort(t)
 		case x := <-t.mute:
-			t.deaf = c.unanswered(p, x.method, x.heard)
+			t.deaf = c.unanswered(p, x)
 			return
 		case <-grace:
 			c.unresponsive(p, t)

@@ -69,9 +69,9 @@ func (t *turn) until(ctx context.Context, x *input) error {
 // steerOverdue fails a steer that is not answered in time. The turn goes on, if
 // anything does.
 func (t *turn) steerOverdue(x *input) (answered func()) {
-	limit, call := t.c.b.callLimit, unheard{"session.send", t.p.heardBeside(t.c)}
-	return backends.Overdue(limit, t.p.peer.Handling, func() {
-		t.steerAnswered(x, nil, &backends.Error{Type: events.ErrTimeout, Message: unansweredWords("session.send", limit)})
+	call := unheard{"session.send", t.c.b.inputLimit, t.p.heardBeside(t.c)}
+	return backends.Overdue(call.limit, t.p.peer.Handling, func() {
+		t.steerAnswered(x, nil, &backends.Error{Type: events.ErrTimeout, Message: unansweredWords(call.method, call.limit)})
 		if !t.p.alive() {
 			t.tellMute(call)
 		}

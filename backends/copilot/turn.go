@@ -261,7 +261,7 @@ func (t *turn) abort() {
 }
 
 func (t *turn) tellAbort() {
-	t.p.tellUntil("session.abort", sessionOnly{t.c.session}, t.overdue("session.abort"))
+	t.p.tellUntil("session.abort", sessionOnly{t.c.session}, t.overdue("session.abort", t.c.b.callLimit))
 }
 
 // sendAnswered takes the answer to the send that began the turn. The reader

@@ -38,17 +38,16 @@ func (c *conversation) calling(ctx context.Context, p *process, method string, p
 	defer stop()
 	err := p.peer.CallLate(limited, method, params, result, late)
 	if errors.Is(err, errUnanswered) {
-		return c.unanswered(p, method, heard)
+		return c.unanswered(p, unheard{method, c.b.callLimit, heard})
 	}
 	return err
 }
 
-// unanswered takes the conversation out of a process that did not answer it;
-// heard is what had come for others when it was asked.
-func (c *conversation) unanswered(p *process, method string, heard int64) *backends.Error {
+// unanswered takes the conversation out of a process that did not answer it.
+func (c *conversation) unanswered(p *process, x unheard) *backends.Error {
 	c.b.shun(p.slot)
-	why := unansweredWords(method, c.b.callLimit)
-	if c.b.alone(p.slot) || !p.alive() && p.heardBeside(c) == heard {
+	why := unansweredWords(x.method, x.limit)
+	if c.b.alone(p.slot) || !p.alive() && p.heardBeside(c) == x.heard {
 		p.kill(why)
 		var ended *backends.Error
 		if errors.As(p.peer.Err(), &ended) {
@@ -81,13 +80,14 @@ func (p *process) deaf(method string, limit time.Duration) {
 // unheard is a call that was not answered in time.
 type unheard struct {
 	method string
+	limit  time.Duration
 	heard  int64 // what had come for other conversations when it was made
 }
 
 // overdue tells the run of a call of its turn's that is not answered in time.
-func (t *turn) overdue(method string) (answered func()) {
-	x := unheard{method, t.p.heardBeside(t.c)}
-	return backends.Overdue(t.c.b.callLimit, t.p.peer.Handling, func() { t.tellMute(x) })
+func (t *turn) overdue(method string, limit time.Duration) (answered func()) {
+	x := unheard{method, limit, t.p.heardBeside(t.c)}
+	return backends.Overdue(limit, t.p.peer.Handling, func() { t.tellMute(x) })
 }
 
 func (t *turn) tellMute(x unheard) {

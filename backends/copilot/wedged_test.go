@@ -1,6 +1,7 @@
 package copilot_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,20 +12,27 @@ import (
 	"innerd/events"
 )
 
-const answerTime = 300 * time.Millisecond
+const (
+	answerTime = 300 * time.Millisecond
+	inputTime  = 2 * answerTime
+)
 
 // newWedged is a fake that may take a short time for an answer.
 func newWedged(t *testing.T, script ...act) *faked {
 	t.Helper()
 	f := newFake(t, script...)
-	f.SetCallLimit(answerTime)
+	f.SetLimits(answerTime, inputTime)
 	return f
 }
 
 // notAnswered checks that an error says what was not answered, and for how long.
 func notAnswered(t *testing.T, err error, method string) {
 	t.Helper()
-	if class(err) != events.ErrBackendCrashed || !strings.Contains(err.Error(), "copilot did not answer "+method+" in 300ms") {
+	limit := answerTime
+	if method == "session.send" {
+		limit = inputTime
+	}
+	if class(err) != events.ErrBackendCrashed || !strings.Contains(err.Error(), fmt.Sprintf("copilot did not answer %s in %v", method, limit)) {
 		t.Errorf("%v, want one that names %s", err, method)
 	}
 }
@@ -194,7 +202,7 @@ func TestUnansweredSteer(t *testing.T) {
 			c := f.open(t, nil)
 			rec, err := beside(t, f, c, func() {
 				err := c.(backends.Steerer).Steer(t.Context(), []events.Part{events.Text("x")})
-				if class(err) != events.ErrTimeout || !strings.Contains(err.Error(), "copilot did not answer session.send in 300ms") {
+				if class(err) != events.ErrTimeout || !strings.Contains(err.Error(), "copilot did not answer session.send in 600ms") {
 					t.Errorf("the steer: %v", err)
 				}
 			})
