@@ -96,10 +96,11 @@ func (s *Service) advance(d *delivery, id int64, done bool) {
 }
 
 // deliver tries until the receiver has taken it. The time in the line for the
-// first request is not the receiver's.
+// first request is not the receiver's, nor is that from a request that went
+// nowhere to the next one.
 func (s *Service) deliver(ctx context.Context, d *delivery, payload []byte) error {
 	wait := s.opt.Backoff
-	var began time.Time
+	var began, nowhere time.Time // nowhere is when the last request was tried, if it went there
 	for try := 1; ; try++ {
 		slots := s.slotsOf(d)
 		select {
@@ -107,9 +108,14 @@ func (s *Service) deliver(ctx context.Context, d *delivery, payload []byte) erro
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if try == 1 {
-			began = time.Now()
+		now := time.Now()
+		switch {
+		case try == 1:
+			began = now
+		case !nowhere.IsZero():
+			began = began.Add(now.Sub(nowhere))
 		}
+		nowhere = time.Time{}
 		err := s.post(ctx, d, payload)
 		<-slots
 		s.noteAfter(ctx, d, err)
@@ -117,7 +123,10 @@ func (s *Service) deliver(ctx context.Context, d *delivery, payload []byte) erro
 			return err
 		}
 		s.opt.Logger.Info("a push notification was not taken", "run", d.Config.TaskID, "config", d.Config.ID, "try", try, "error", err)
-		if time.Since(began) >= s.opt.GiveUp {
+		switch {
+		case wentNowhere(err):
+			nowhere = now
+		case time.Since(began) >= s.opt.GiveUp:
 			return errGivenUp
 		}
 		timer := time.NewTimer(wait)
@@ -137,10 +146,16 @@ func (s *Service) noteAfter(ctx context.Context, d *delivery, err error) {
 	case errors.Is(err, errGone):
 		s.note(d, nil) // an answer like another: the place is there
 	case err != nil && ctx.Err() != nil:
-	case errors.Is(err, errIllMade), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE): // it went nowhere
+	case errors.Is(err, errIllMade), wentNowhere(err):
 	default:
 		s.note(d, err)
 	}
+}
+
+// wentNowhere reports whether a request failed for want of a descriptor of our
+// own, which says nothing of its receiver.
+func wentNowhere(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // post makes one request. Its errors name no URL, which may hold a secret.
