@@ -33,7 +33,8 @@ func TestConformance(t *testing.T) {
 		LoggedOut: func(t testing.TB) backends.Backend { return made(t.TempDir(), env(nil)) },
 		Copy: func(t testing.TB, old backends.Backend) backends.Backend {
 			from, to := homes[old], filepath.Join(t.TempDir(), "home")
-			if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			sessions := filepath.Join("claude", "projects")
+			if err := os.CopyFS(filepath.Join(to, sessions), os.DirFS(filepath.Join(from, sessions))); err != nil {
 				t.Fatal(err)
 			}
 			// Other cases use the original beside this one: the new home is all

@@ -122,8 +122,27 @@ func (c *conversation) environ(extra map[string]string) (map[string]string, [][]
 	} {
 		env[k] = v
 	}
+	if dir := c.scratch(); dir != "" {
+		env["CLAUDE_CODE_TMPDIR"] = dir
+	}
 	secrets := c.login.environ(env)
 	return env, secrets
+}
+
+// scratch is the folder for what claude writes beside the session: images that it
+// was given, what commands in the background print, its socket. A resumed session
+// names them, so that they stay as long as it may be; in /tmp they would stay for
+// good. "": there is none, and it uses /tmp.
+func (c *conversation) scratch() string {
+	if c.cfg.ID == "" {
+		return ""
+	}
+	dir, err := c.b.kept().Folder(c.cfg.ID, "tmp")
+	if err != nil {
+		c.b.log.Warn("claude has no folder of its own for temporary files", "conversation", c.cfg.ID, "err", err)
+		return ""
+	}
+	return dir
 }
 
 func (b *Backend) retries() int {

@@ -428,7 +428,7 @@ func TestAttachments(t *testing.T) {
 			t.Errorf("the model was not told %q", want)
 		}
 	}
-	kept, _ := filepath.Glob(filepath.Join(b.home, "claude", "attachments", "*", "*"))
+	kept, _ := filepath.Glob(filepath.Join(b.home, "claude", "attachments", "*", "*-*"))
 	if len(kept) != 2 {
 		t.Errorf("kept: %q", kept)
 	}

@@ -39,12 +39,19 @@ func (k Kept) Keep(conversation string, p events.Part) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("it is not base64: %w", err)
 	}
-	dir := filepath.Join(k.Home, attachments, first(conversation, "unnamed"))
-	if err := k.Files.MkdirAll(dir); err != nil {
+	dir, err := k.Folder(first(conversation, "unnamed"))
+	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, rand.Text()[:8]+"-"+fileName(p))
 	return path, k.Files.WriteFile(path, raw)
+}
+
+// Folder makes a conversation's folder, or one below it, for what is to go with
+// its attachments.
+func (k Kept) Folder(conversation string, below ...string) (string, error) {
+	dir := filepath.Join(append([]string{k.Home, attachments, conversation}, below...)...)
+	return dir, k.Files.MkdirAll(dir)
 }
 
 // Forget removes what is kept for a conversation.
