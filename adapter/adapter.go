@@ -72,6 +72,7 @@ type Server struct {
 	domain atomic.Pointer[Runs]
 	usable chan struct{} // closed by the first Use
 
+	scales  *scales
 	streams registry
 	gather  gather
 	counts  httpCounts
@@ -95,6 +96,7 @@ func New(opt Options) (*Server, error) {
 		started: time.Now(), usable: make(chan struct{}),
 	}
 	s.ctx, s.cut = context.WithCancelCause(context.Background())
+	s.scales = newScales(opt.BodyLimit, opt.ReadProgress, s.ctx)
 	s.engine = s.routes()
 	s.handler = s.front(s.engine)
 	if opt.Runs != nil {

@@ -25,6 +25,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, max(bytes.MinRead, min(r.ContentLength+bytes.MinRead, firstBuffer))))
 	for {
+		if n := r.ContentLength - int64(buf.Len()); buf.Len() > light && n > 0 {
+			buf.Grow(int(n) + bytes.MinRead) // once: doubling would need three times as much
+		}
 		err := readSome(buf, r.Body)
 		if int64(buf.Len()) > limit {
 			return nil, s.tooLarge(w, r)
@@ -35,6 +38,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			w.Header().Set("Connection", "close") // the rest would be taken for a request
 			return nil, errSlowBody
+		case errors.Is(err, errHungUp), errors.Is(err, errCut):
+			panic(http.ErrAbortHandler) // it waited, and nobody is there to read an answer
 		case err != nil:
 			return nil, &bodyError{err}
 		}
@@ -53,6 +58,7 @@ func readSome(buf *bytes.Buffer, r io.Reader) error {
 // tooLarge reads on for a while: many clients only look for an answer when
 // they have sent everything.
 func (s *Server) tooLarge(w http.ResponseWriter, r *http.Request) error {
+	PutDown(r.Context()) // of what is read now nothing is kept
 	rc := http.NewResponseController(w)
 	w.Header().Set("Connection", "close")
 	if r.Header.Get("Expect") == "" { // who expects a 100 has not begun to send

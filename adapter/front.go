@@ -19,6 +19,8 @@ func (s *Server) front(next http.Handler) http.Handler {
 		// A deadline of the request before, on the same connection, is over.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		s.paced(w, r)
+		r, leave := s.weighed(r)
+		defer leave()
 		if s.opt.Places.scarce() {
 			w.Header().Set("Connection", "close")
 		}

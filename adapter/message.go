@@ -53,6 +53,9 @@ func (s *Server) postSend(c *gin.Context) error {
 	case <-s.ctx.Done():
 		panic(http.ErrAbortHandler)
 	}
+	if err := TakeUp(c.Request.Context()); err != nil { // the answer has the request's texts in it
+		panic(http.ErrAbortHandler)
+	}
 	return s.answerTask(c, run)
 }
 
@@ -72,6 +75,7 @@ func (s *Server) startRun(c *gin.Context) (Run, bool, *api.Request, error) {
 	}
 	spec.Trace = telemetry.ParseLink(c.GetHeader("traceparent"), c.GetHeader("tracestate"))
 	run, created, err := domain.Start(c.Request.Context(), Owner(c.Request.Context()), spec)
+	PutDown(c.Request.Context())
 	return run, created, req, err
 }
 

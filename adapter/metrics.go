@@ -99,10 +99,17 @@ func (h *httpCounts) streamCut(request context.Context, err error) {
 	h.cut++
 }
 
-// answered remembers the status of an answer.
+// answered remembers the status and the size of an answer.
 type answered struct {
 	http.ResponseWriter
 	code int
+	n    int64 // bytes of its body
+}
+
+func (a *answered) Write(p []byte) (int, error) {
+	n, err := a.ResponseWriter.Write(p)
+	a.n += int64(n)
+	return n, err
 }
 
 func (a *answered) WriteHeader(code int) {
@@ -118,7 +125,10 @@ func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // serveCounted serves a request of a mount, whose prefix is its route.
 func (s *Server) serveCounted(m *Mount, w http.ResponseWriter, r *http.Request) {
 	a := &answered{ResponseWriter: w}
-	defer func() { s.counts.request(r.Method, m.Prefix, cmp.Or(a.code, http.StatusOK)) }()
+	defer func() {
+		s.counts.request(r.Method, m.Prefix, cmp.Or(a.code, http.StatusOK))
+		s.scales.done(a.n)
+	}()
 	m.Handler.ServeHTTP(a, r)
 }
 
@@ -126,6 +136,7 @@ func (s *Server) serveCounted(m *Mount, w http.ResponseWriter, r *http.Request) 
 func (s *Server) counted(c *gin.Context) {
 	defer func() {
 		s.counts.request(c.Request.Method, strings.ReplaceAll(c.FullPath(), `\`, ""), c.Writer.Status())
+		s.scales.done(int64(c.Writer.Size()))
 	}()
 	c.Next()
 }

@@ -60,9 +60,20 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unpaced is the body itself, for who sets deadlines of its own.
+// waited takes a time out of the pace in which nobody read.
+func (b *pacedBody) waited(d time.Duration) {
+	if !b.began.IsZero() {
+		b.began = b.began.Add(d)
+	}
+}
+
+// unpaced is the body itself, for who sets deadlines of its own and keeps
+// nothing of it.
 func unpaced(body io.ReadCloser) io.ReadCloser {
-	if b, ok := body.(*pacedBody); ok {
+	switch b := body.(type) {
+	case *weighedBody:
+		return unpaced(b.ReadCloser)
+	case *pacedBody:
 		return b.ReadCloser
 	}
 	return body

@@ -72,7 +72,10 @@ func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journa
 		heartbeat: s.opt.Heartbeat, wrote: time.Now(), frame: time.Now(), release: func() {}, gather: &s.gather,
 	}
 	defer func() { st.release() }()
-	defer st.out.close()
+	defer func() {
+		st.out.close()
+		s.scales.done(st.out.n)
+	}()
 	ctx, cancel := context.WithCancelCause(c.Request.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()

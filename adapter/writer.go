@@ -35,6 +35,7 @@ type pieceWriter struct {
 
 	piece   int    // size of the next one
 	scratch []byte // joined small slices
+	n       int64  // bytes that were written
 
 	timer *time.Timer
 	mu    sync.Mutex // guards what follows, and keeps the timer off a response that is over
@@ -129,6 +130,7 @@ func (p *pieceWriter) write(b []byte) error {
 		n := min(len(b), p.piece)
 		began := p.begin()
 		_, err := p.w.Write(b[:n])
+		p.n += int64(n)
 		if err := p.end(began, err); err != nil {
 			return err
 		}

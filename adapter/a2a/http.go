@@ -162,6 +162,10 @@ func echo(w http.ResponseWriter, c Call) {
 	}
 }
 
+// growFrom is how many bytes of a body come before room is made for as many
+// as it says: a Content-Length is only a promise.
+const growFrom = 1 << 20
+
 // body reads a request's body as JSON.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if t := r.Header.Get("Content-Type"); t != "" {
@@ -176,7 +180,17 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	_ = rc.SetReadDeadline(time.Now().Add(2 * s.opt.Write))
 	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	var buf bytes.Buffer
-	n, err := io.Copy(&buf, io.LimitReader(r.Body, s.opt.BodyLimit+1))
+	n, err := io.CopyN(&buf, r.Body, min(growFrom, s.opt.BodyLimit+1))
+	if err == nil {
+		if rest := min(r.ContentLength, s.opt.BodyLimit) - n; rest > 0 {
+			buf.Grow(int(rest) + bytes.MinRead) // once: doubling would need three times as much
+		}
+		var more int64
+		more, err = io.Copy(&buf, io.LimitReader(r.Body, s.opt.BodyLimit+1-n))
+		n += more
+	} else if errors.Is(err, io.EOF) {
+		err = nil
+	}
 	switch {
 	case n > s.opt.BodyLimit:
 		w.Header().Set("Connection", "close")
@@ -251,6 +265,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, st *Stream,
 			return
 		default:
 			apart(func() { err = p.frames(st, f, wrap) })
+			s.opt.PutDown(ctx) // the first one has the message in it
 		}
 		if err != nil {
 			return

@@ -40,7 +40,12 @@ func (s *Server) SendMessage(ctx context.Context, c Call, req *spec.SendMessageR
 		return &spec.StreamResponse{Message: t.answer}, nil
 	}
 	if waits && !t.brief && !t.full {
-		if err := s.settled(ctx, t.run); err != nil {
+		s.opt.PutDown(ctx)
+		err := s.settled(ctx, t.run)
+		if err == nil {
+			err = s.opt.TakeUp(ctx) // the answer has the message in it
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

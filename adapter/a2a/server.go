@@ -58,6 +58,11 @@ type Options struct {
 	// there are any number.
 	Hold func(context.Context) (leave func(), err error)
 
+	// PutDown says that nothing of a request's body is used for now, TakeUp that
+	// it, or an answer as large, will be: it may wait. Nil: bodies are not weighed.
+	PutDown func(context.Context)
+	TakeUp  func(context.Context) error
+
 	// Intercept, for tests of conformance, sees each message before its run is
 	// made. It may change the run, or answer with a message and no task.
 	Intercept func(ctx context.Context, req *spec.SendMessageRequest, run *runs.Spec) *spec.Message
@@ -100,6 +105,9 @@ func New(opt Options) (*Server, error) {
 		if *d.v <= 0 {
 			*d.v = d.d
 		}
+	}
+	if opt.PutDown == nil || opt.TakeUp == nil {
+		opt.PutDown, opt.TakeUp = func(context.Context) {}, func(context.Context) error { return nil }
 	}
 	s := &Server{opt: opt, log: opt.Logger, usable: make(chan struct{})}
 	if opt.Push != nil {

@@ -29,7 +29,7 @@ func (s *server) makeA2A(ctx context.Context) error {
 	opt := a2a.Options{
 		Owner: adapter.Owner, Spec: adapter.SpecOf, BaseURL: adapter.BaseURL, Open: s.cfg.access.open, Version: versionString(),
 		URL: set.str("a2a-url"), Local: s.url(), Profile: true, BodyLimit: set.bytes("max-body"), Write: set.dur("write-timeout"), Logger: s.log,
-		Hold: s.places.Hold,
+		Hold: s.places.Hold, PutDown: adapter.PutDown, TakeUp: adapter.TakeUp,
 		Push: &push.Options{Guard: netguard.New(set.list("push-allow"), "--push-allow"), Logger: s.log},
 	}
 	switch v := set.str("a2a-root-card"); v {

@@ -156,8 +156,23 @@ func (s *server) keepSmall(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-tick.C:
-			since, ok := s.runs.Resting()
+			since, ok := s.resting()
 			r.look(now, since, ok)
 		}
 	}
+}
+
+// resting says since when nothing is on that needs memory, after something was:
+// no run, and no large request or answer, which may go on when its run is over
+// or have none. One that is still on begins another rest at its end.
+func (s *server) resting() (since time.Time, ok bool) {
+	since, ok = s.runs.Resting()
+	large := s.api.LastLarge()
+	if since.IsZero() && !large.IsZero() {
+		ok = len(s.runs.Live()) == 0
+	}
+	if large.After(since) {
+		since = large
+	}
+	return since, ok
 }
