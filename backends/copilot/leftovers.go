@@ -23,32 +23,38 @@ const (
 	detaches = "detached"
 )
 
-// openSessions are those that conversations have, or had. Safe for concurrent use.
+// openSessions counts the conversations that have a session, or had it and are
+// not closed. Safe for concurrent use.
 type openSessions struct {
 	mu   sync.Mutex
-	open map[string]bool
+	open map[string]int
 }
 
 func (o *openSessions) add(session string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.open == nil {
-		o.open = map[string]bool{}
+		o.open = map[string]int{}
 	}
-	o.open[session] = true
+	o.open[session]++
 }
 
-func (o *openSessions) remove(session string) {
+// remove runs f when no other conversation has the session.
+func (o *openSessions) remove(session string, f func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.open[session]--; o.open[session] > 0 {
+		return nil
+	}
 	delete(o.open, session)
+	return f()
 }
 
 // unlessOpen runs f unless a conversation has the session; none gets it meanwhile.
 func (o *openSessions) unlessOpen(session string, f func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.open[session] {
+	if o.open[session] > 0 {
 		return nil
 	}
 	return f()
@@ -74,10 +80,9 @@ func (c *conversation) removeLeft() {
 		c.b.removeLog(path)
 	}
 	for _, session := range c.sessions {
-		if err := c.b.removeNoted(session); err != nil {
+		if err := c.b.sessions.remove(session, func() error { return c.b.removeNoted(session) }); err != nil {
 			c.b.log.Warn("what a conversation has left could not be removed", "conversation", c.cfg.ID, "err", err)
 		}
-		c.b.sessions.remove(session)
 	}
 }
 
@@ -98,7 +103,7 @@ func (c *conversation) askLogs() {
 	session := c.session
 	_, _ = p.peer.Go("session.tasks.list", sessionOnly{session}, func(raw json.RawMessage, _ error) { // it will be asked again
 		var list taskList
-		if lenient(json.Unmarshal(orNull(raw), &list)) == nil {
+		if lenient(json.Unmarshal(orNull(raw), &list)) == nil && !c.isClosed() { // Close asks by itself
 			c.noteLogs(session, list.Tasks)
 		}
 	})

@@ -124,6 +124,33 @@ func TestDetachedEnds(t *testing.T) {
 	}
 }
 
+// TestReopened: what a conversation has left stays while another one, which goes
+// on with its session, is open.
+func TestReopened(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, acts(send("i1"), []act{say("one")}, stop, send("i2"), []act{say("two")}, stop)...)
+	f.keepSession(t, "s1")
+	long := filepath.Join(f.home, "copilot", "outputs", "s1", "long.txt")
+	leave(t, long)
+	old, next := f.open(t, func(cfg *backends.Config) { cfg.Session.ID = "s1" }), f.open(t, func(cfg *backends.Config) { cfg.Session.ID = "s1" })
+	for _, c := range []backends.Conversation{old, next} {
+		if _, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []backends.Conversation{old, next} {
+		if !exists(long) {
+			t.Error("it is gone while the session is open")
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if exists(long) {
+		t.Error("it is left")
+	}
+}
+
 // TestKilledServer: what the conversations of a server have left that was killed
 // is removed by the next one, but nothing of a session that is open, here or in
 // another copilot, and nothing that only a note says is copilot's.
