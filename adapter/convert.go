@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"math"
 	"net/url"
 	"strings"
@@ -21,7 +22,23 @@ func decodeSpec(body []byte) (*api.Request, runs.Spec, error) {
 	if err != nil {
 		return nil, runs.Spec{}, badBody(err)
 	}
+	if ofA2A(req, h) {
+		return nil, runs.Spec{}, &backends.FieldError{Field: "messages", Reason: "is missing, and message is A2A's, which is served below /a2a; its card is at /.well-known/agent-card.json"}
+	}
 	return req, specOf(req, h), nil
+}
+
+// ofA2A reports whether a request asks nothing here and something in A2A, whose
+// paths at the server's root are the same: a run would fail and not say why.
+func ofA2A(req *api.Request, h *api.Hollow) bool {
+	if len(req.Messages) > 0 || strings.TrimSpace(req.Metadata.Query) != "" {
+		return false
+	}
+	var body struct {
+		Message struct{ Parts []json.RawMessage }
+	}
+	_ = json.Unmarshal(h.Body(), &body) // what is of another type is not A2A
+	return len(body.Message.Parts) > 0
 }
 
 // specOf is the run that a request asks for. h is the request as it came.
