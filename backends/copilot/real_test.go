@@ -55,6 +55,7 @@ func TestReal(t *testing.T) {
 	t.Run("images", func(t *testing.T) { realImages(t, b, backend) })
 	t.Run("large result", func(t *testing.T) { realLarge(t, b, backend) })
 	t.Run("detached", func(t *testing.T) { realDetached(t, b, backend) })
+	t.Run("stopped", func(t *testing.T) { realStopped(t, b) })
 	t.Run("github", func(t *testing.T) { realGitHub(t, b) })
 }
 

@@ -1,15 +1,22 @@
 package copilot_test
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
 	"innerd/events"
+	"innerd/test/copilotscript"
+	"innerd/test/modelstub"
 )
 
 const (
@@ -267,4 +274,49 @@ func TestAnsweredInTime(t *testing.T) {
 		t.Errorf("%v, %q", err, messages(rec))
 	}
 	rec.Close()
+}
+
+// realStopped: the real CLI, stopped between two turns, is ended by the next one,
+// and the one after that goes on with the session in another process.
+func realStopped(t *testing.T, b *bench) {
+	backend := b.backend()
+	backend.SetLimits(30*time.Second, 3*time.Second)
+	t.Cleanup(func() { _ = backend.Close(context.Background()) })
+	s := b.seat(t)
+	s.pids = filepath.Join(t.TempDir(), "pids")
+	s.env["TEST_PIDS"] = s.pids
+	s.sc.Add(modelstub.Say(modelstub.Text("One.")), modelstub.Say(modelstub.Text("Two.")))
+	var session backends.Session
+	open := func() backends.Conversation {
+		return openSeat(t, backend, s, func(cfg *backends.Config) {
+			cfg.Session, cfg.Save = session, func(x backends.Session) error { session = x; return nil }
+		})
+	}
+	c := open()
+	if _, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := os.ReadFile(s.pids)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{})
+	if class(err) != events.ErrBackendCrashed || !strings.Contains(err.Error(), "copilot did not answer session.send in 3s") {
+		t.Error(err)
+	}
+	<-c.Done()
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Error("it lives on")
+	}
+	rec, _, err := run(t, t.Context(), open(), backendtest.Turn{}, backends.Settings{})
+	if err != nil || !slices.Equal(messages(rec), []string{"Two."}) {
+		t.Errorf("%v, %q", err, messages(rec))
+	}
+	if r, _ := s.last(); !strings.Contains(copilotscript.Heard(r), "One.") {
+		t.Error("the session was lost")
+	}
 }
