@@ -51,7 +51,8 @@ type Process struct {
 }
 
 // New makes a server and does not start it. At the end of the test it is
-// ended, and nothing that it started may be left.
+// ended, and nothing that it started may be left; no key that the test gave
+// it may stand in what it wrote.
 func New(t testing.TB, binary string) *Server {
 	home := t.TempDir()
 	s := &Server{
@@ -191,6 +192,9 @@ func (s *Server) cleanup() {
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
+	}
+	for _, where := range Loose(s.secrets(), s.Log(), s.State) {
+		s.T.Error(where)
 	}
 	if log := s.Log(); s.T.Failed() || strings.Contains(log, "panic") || strings.Contains(log, "DATA RACE") {
 		s.T.Errorf("stderr of the server:\n%s", log[max(0, len(log)-8000):])
