@@ -54,13 +54,14 @@ type Backend struct {
 	home     bool               // codex's folder is prepared
 	closed   bool
 
-	callLimit time.Duration // for an answer that takes no model
+	callLimit  time.Duration // for an answer that takes no model
+	inputLimit time.Duration // for the answer to a turn's input
 }
 
 // New makes the backend. It starts nothing, and needs nothing to be there:
 // what is missing is said by Probe, and by Open.
 func New(o *Options) *Backend {
-	b := &Backend{o: *o, log: o.Logger, servers: map[string]*server{}, callLimit: callLimit}
+	b := &Backend{o: *o, log: o.Logger, servers: map[string]*server{}, callLimit: callLimit, inputLimit: inputLimit}
 	if b.o.Getenv == nil {
 		b.o.Getenv = os.Getenv
 	}

@@ -18,6 +18,7 @@ func (c *conversation) Compact(ctx context.Context) error {
 	if err != nil {
 		return canceledOr(ctx, err)
 	}
+	defer s.known()
 	if !c.told {
 		return nil // there is nothing to shorten
 	}
@@ -46,7 +47,7 @@ func (c *conversation) Compact(ctx context.Context) error {
 			continue
 		case <-overdue:
 			c.noCompaction(over)
-			return c.unanswered(s, "thread/compact/start", heard)
+			return c.unanswered(s, silence{"thread/compact/start", c.b.callLimit}, heard)
 		case <-over:
 		case <-s.gone():
 			return c.refused(s.peer.Err())

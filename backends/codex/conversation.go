@@ -61,7 +61,10 @@ func (c *conversation) Lives() bool {
 	return c.srv != nil && c.srv.peer.Err() == nil
 }
 
-var errClosed = errors.New("the conversation was closed")
+var (
+	errClosed = errors.New("the conversation was closed")
+	errEnded  = &backends.Error{Type: events.ErrBackendCrashed, Message: "codex has ended"}
+)
 
 // closeLimit bounds what a closing conversation does in a process that others share.
 const closeLimit = 3 * time.Second
@@ -118,7 +121,7 @@ func (c *conversation) begin() error {
 	case c.closed:
 		return errClosed
 	case c.gone:
-		return &backends.Error{Type: events.ErrBackendCrashed, Message: "codex has ended"}
+		return errEnded
 	}
 	c.running.Add(1)
 	return nil
@@ -138,6 +141,13 @@ func (c *conversation) giveUpLocked() {
 	}
 }
 
+// isGone reports whether the conversation can take no further run.
+func (c *conversation) isGone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
+}
+
 func (c *conversation) isClosed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,12 +159,16 @@ func (c *conversation) server(ctx context.Context) (*server, error) {
 	c.mu.Lock()
 	s := c.srv
 	dead := s != nil && s.peer.Err() != nil
-	if dead {
-		c.srv = nil
-	}
 	c.mu.Unlock()
 	switch {
-	case dead: // it ended while no thread of ours was in it: nobody told us
+	case dead:
+		s.known()
+		if c.isGone() {
+			return nil, errEnded
+		}
+		c.mu.Lock()
+		c.srv = nil // it ended while no thread of ours was in it: nobody told us
+		c.mu.Unlock()
 		s.release()
 		c.loaded = false
 	case s != nil:

@@ -153,5 +153,8 @@ const HomeFile = homeFile
 // SetCallLimit changes how long an answer may take that takes no model.
 func (b *Backend) SetCallLimit(d time.Duration) { b.callLimit = d }
 
+// SetInputLimit changes how long the answer to a turn's input may take.
+func (b *Backend) SetInputLimit(d time.Duration) { b.inputLimit = d }
+
 // Args is the command line of a process.
 func Args() []string { return args() }

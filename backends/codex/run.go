@@ -51,6 +51,7 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 	}
 	s, err := c.server(ctx)
 	if err == nil {
+		defer s.known()
 		err = c.ready(ctx, s, want, model)
 	}
 	if err != nil {
@@ -117,9 +118,9 @@ func (c *conversation) await(ctx context.Context, s *server, t *turn) {
 		return
 	case <-s.gone():
 		return
-	case method := <-t.mute:
+	case x := <-t.mute:
 		t.end()
-		t.deaf = c.unanswered(s, method, t.heard)
+		t.deaf = c.unanswered(s, x, t.heard)
 		return
 	case <-ctx.Done():
 	case <-c.done: // closed beside the run

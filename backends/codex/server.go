@@ -18,6 +18,9 @@ import (
 const (
 	startLimit = 60 * time.Second // from the start to the answer of initialize; starts are CPU-bound
 	callLimit  = 30 * time.Second // for an answer that takes no model
+	// inputLimit is for the answer to a turn's input, which begins a run that is
+	// paid for, when many agents start at once on a slow machine say.
+	inputLimit = 2 * time.Minute
 	pingLimit  = 2 * time.Second
 	eofLimit   = 2 * time.Second // for an idle process to end by itself
 	maxNotices = 20              // of a kind before they are thinned out
@@ -37,6 +40,7 @@ type server struct {
 	end   context.CancelFunc //
 	ready chan struct{}      // closed when the start is over
 	err   error              // of the start; before ready is closed
+	over  chan struct{}      // closed when the process has ended and everybody was told
 
 	mu      sync.Mutex
 	child   *proc.Child
@@ -61,7 +65,7 @@ func (b *Backend) acquire(ctx context.Context, key, path string, env map[string]
 	s := b.servers[key]
 	if s == nil {
 		s = &server{
-			b: b, key: key, log: b.log, ready: make(chan struct{}),
+			b: b, key: key, log: b.log, ready: make(chan struct{}), over: make(chan struct{}),
 			threads: map[string]*route{},
 		}
 		s.ctx, s.end = context.WithCancel(context.Background())
@@ -198,6 +202,7 @@ func (s *server) askModels() {
 
 // watch tells everybody of the process's end.
 func (s *server) watch(child *proc.Child) {
+	defer close(s.over)
 	<-child.Done()
 	exit := backends.Exit(child.Exit())
 	s.drop()
@@ -239,7 +244,16 @@ func (s *server) mark() string { return s.process().Mark() }
 func (s *server) send(frame []byte) error { return s.process().Send(frame) }
 
 // gone is closed when the process has ended and everybody was told.
-func (s *server) gone() <-chan struct{} { return s.peer.Done() }
+func (s *server) gone() <-chan struct{} { return s.over }
+
+// known waits until all conversations know of the process's end, where calls
+// already say so: what comes next must find them given up, and not be in another
+// process when they are.
+func (s *server) known() {
+	if s.peer.Err() != nil {
+		<-s.over
+	}
+}
 
 // kill ends the process at once: it had its grace. why is told in every run that
 // is in it.

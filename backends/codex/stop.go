@@ -78,7 +78,7 @@ func (t *turn) untilWhen(e *backends.Error) {
 
 // interrupt waits for nothing: a log that waits for its disk holds mu.
 func (t *turn) interrupt() {
-	answered := t.overdue("turn/interrupt", t.over)
+	answered := t.overdue("turn/interrupt", t.c.b.callLimit, t.over)
 	_, err := t.s.peer.Go("turn/interrupt", threadRef{ThreadID: t.c.thread, TurnID: t.turnID()}, func(_ json.RawMessage, err error) {
 		answered()
 		if err != nil {

@@ -32,7 +32,7 @@ type turn struct {
 	end     context.CancelFunc
 	answers *backends.Aside // goroutines that wait for the host
 
-	mute  chan string     // gets a method that was not answered in time
+	mute  chan silence    // gets what was not answered in time
 	heard int64           // what had come for other conversations at the beginning
 	deaf  *backends.Error // what came of that; Run's
 
@@ -69,7 +69,7 @@ func newTurn(ctx context.Context, fail context.CancelCauseFunc, c *conversation,
 		c: c, s: s, h: h, tools: ts, interactive: set.Interactive, schema: len(set.Schema) > 0,
 		background: set.Background, maxTurns: set.MaxTurns,
 		started: make(chan struct{}), over: make(chan struct{}), calm: make(chan struct{}), subs: map[string]*subagent{},
-		mute: make(chan string, 1), heard: s.heardBeside(c),
+		mute: make(chan silence, 1), heard: s.heardBeside(c),
 		spawns: map[string]string{}, prompts: map[string]string{}, answers: backends.NewAside(c.b.log, fail),
 	}
 	c.mu.Lock()
@@ -93,7 +93,7 @@ func (t *turn) emit(d events.Data) {
 
 // send begins the turn. Its answer comes on the goroutine that reads.
 func (t *turn) send(p turnParams) {
-	answered := t.overdue("turn/start", t.started)
+	answered := t.overdue("turn/start", t.c.b.inputLimit, t.started)
 	_, err := t.s.peer.Go("turn/start", p, func(raw json.RawMessage, err error) {
 		answered()
 		t.mu.Lock()

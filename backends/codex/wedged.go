@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"innerd/backends"
 	"innerd/backends/internal/rpc"
@@ -43,17 +44,27 @@ func (c *conversation) callLate(ctx context.Context, s *server, method string, p
 	heard := s.heardBeside(c)
 	err := s.call(ctx, method, params, result, late)
 	if errors.Is(err, errUnanswered) {
-		return c.unanswered(s, method, heard)
+		return c.unanswered(s, silence{method, c.b.callLimit}, heard)
 	}
 	return err
+}
+
+// silence is a call that was not answered, and for how long.
+type silence struct {
+	method string
+	limit  time.Duration
+}
+
+func (x silence) String() string {
+	return fmt.Sprintf("codex did not answer %s in %v", x.method, x.limit)
 }
 
 // unanswered takes the conversation out of a process that did not answer it;
 // heard is what had come for others when it was asked. The next run gets
 // another process.
-func (c *conversation) unanswered(s *server, method string, heard int64) *backends.Error {
+func (c *conversation) unanswered(s *server, x silence, heard int64) *backends.Error {
 	s.drop()
-	why := s.unansweredWords(method)
+	why := x.String()
 	if c.abandon(s, why, heard) {
 		exit := backends.Exit(s.process().Exit())
 		return crashed(exit, why+"; it was ended")
@@ -61,15 +72,11 @@ func (c *conversation) unanswered(s *server, method string, heard int64) *backen
 	return &backends.Error{Type: events.ErrBackendCrashed, Message: why + "; its process lives on for others"}
 }
 
-func (s *server) unansweredWords(method string) string {
-	return fmt.Sprintf("codex did not answer %s in %v", method, s.b.callLimit)
-}
-
 // unsteered is what becomes of a steer without an answer. The turn goes on, if
 // anything does.
 func (s *server) unsteered(heard int64) error {
 	s.drop()
-	why := s.unansweredWords("turn/steer")
+	why := silence{"turn/steer", s.b.callLimit}.String()
 	if !s.alive(func() bool { return s.heard.Load() != heard }) {
 		s.kill(why + "; it was ended")
 	}
@@ -90,12 +97,16 @@ func (s *server) alive(heard func() bool) bool {
 // overdue tells the run of a call of its turn's that is not answered in time,
 // unless what it was for has happened all the same. A compaction that has begun
 // goes first, and takes a model.
-func (t *turn) overdue(method string, done <-chan struct{}) (answered func()) {
+func (t *turn) overdue(method string, limit time.Duration, done <-chan struct{}) (answered func()) {
 	busy := func() bool { return t.s.peer.Handling() || t.c.compacting() }
-	return backends.Overdue(t.c.b.callLimit, busy, func() {
+	return backends.Overdue(limit, busy, func() {
 		select {
 		case <-done:
-		case t.mute <- method:
+			return
+		default:
+		}
+		select {
+		case t.mute <- silence{method, limit}:
 		default: // another one is told of
 		}
 	})

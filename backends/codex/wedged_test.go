@@ -13,15 +13,19 @@ import (
 	"innerd/events"
 )
 
-// answerLimit is what an answer may take here: less than a test wants to wait,
+// What an answer may take here: less than a test wants to wait,
 // and more than a healthy fake takes on a machine that has much to do.
-const answerLimit = 2 * time.Second
+const (
+	answerLimit = 2 * time.Second
+	inputLimit  = 3 * time.Second // that to a turn's input
+)
 
 // wedged is a stage whose codex may take a short time for an answer.
 func wedged(t *testing.T, s script) *stage {
 	t.Helper()
 	st := newStage(t, s)
 	st.b.SetCallLimit(answerLimit)
+	st.b.SetInputLimit(inputLimit)
 	return st
 }
 
@@ -31,7 +35,11 @@ var healthy = script{"turn/start": {{accepted, started, said("well"), finished}}
 // notAnswered checks that an error says what was not answered, and for how long.
 func notAnswered(t *testing.T, err error, method string) {
 	t.Helper()
-	if class(err) != events.ErrBackendCrashed || !strings.Contains(err.Error(), "codex did not answer "+method+" in 2s") {
+	limit := answerLimit
+	if method == "turn/start" {
+		limit = inputLimit
+	}
+	if class(err) != events.ErrBackendCrashed || !strings.Contains(err.Error(), "codex did not answer "+method+" in "+limit.String()) {
 		t.Errorf("%v, want one that names %s", err, method)
 	}
 }
@@ -269,4 +277,20 @@ func TestNotWedged(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	rec.Close()
+}
+
+// TestGoneWithItsRun: when a run's process has ended, the conversation is over
+// before the run is: the next run would be in another process, and lose it.
+func TestGoneWithItsRun(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, script{"turn/start": {{"!exit 5"}}})
+	for range 20 {
+		c := st.open(idA, "")
+		_, _, err := run(t, c, backendtest.Turn{}, backends.Settings{})
+		select {
+		case <-c.Done():
+		default:
+			t.Fatalf("the conversation goes on after %v", err)
+		}
+	}
 }
