@@ -78,11 +78,15 @@ func (s *Server) Start() {
 }
 
 // StartUntil starts the server and waits until it says in its log where it
-// listens, in a line with a text.
+// listens, in a line with a text. No file of a run that has ended may change by
+// that, nor by a stop or a kill.
 func (s *Server) StartUntil(text string) {
 	s.T.Helper()
-	s.proc = s.Launch()
-	line, _ := s.proc.stderr.Until(text, Soon)
+	var line string
+	s.keepsEnded("the start", func() {
+		s.proc = s.Launch()
+		line, _ = s.proc.stderr.Until(text, Soon)
+	})
 	if s.url = listens.FindString(line); s.url == "" {
 		s.T.Fatalf("the server does not say %q:\n%s", text, s.proc.stderr)
 	}
@@ -145,17 +149,21 @@ func (s *Server) Log() string {
 // Kill ends the server with SIGKILL and waits until it is gone.
 func (s *Server) Kill() {
 	s.T.Helper()
-	_ = s.proc.cmd.Process.Kill() // it may be gone
-	s.wait(s.proc)
+	s.keepsEnded("the kill", func() {
+		_ = s.proc.cmd.Process.Kill() // it may be gone
+		s.wait(s.proc)
+	})
 }
 
 // Stop ends the server with SIGTERM. Any other exit code than 0 fails the test.
 func (s *Server) Stop() {
 	s.T.Helper()
-	_ = s.proc.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
-	if code := s.ExitCode(s.proc); code != 0 {
-		s.T.Errorf("the server's exit code is %d", code)
-	}
+	s.keepsEnded("the stop", func() {
+		_ = s.proc.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+		if code := s.ExitCode(s.proc); code != 0 {
+			s.T.Errorf("the server's exit code is %d", code)
+		}
+	})
 }
 
 func (s *Server) wait(p *Process) {
