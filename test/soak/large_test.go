@@ -22,7 +22,7 @@ const (
 	// bytes: one takes 560 MB, eight took 3,000 to 3,200 without turns.
 	largePeak = 2300e6
 	// largeStays is what they may leave, over what was there before the first run:
-	// the runtime keeps the books of the heap that it once had, 13 MB.
+	// 13 to 19 MB, likely the runtime's own books of the heap that it once had.
 	largeStays = 30e6
 )
 
