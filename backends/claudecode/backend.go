@@ -51,15 +51,16 @@ type Backend struct {
 	versions cli.Versions
 	models   []string // what claude last said that it has
 
-	unknown   backends.UnknownTypes
-	stopLimit time.Duration // for background work to end that was told to
-	callLimit time.Duration // for a sign that claude has got something
+	unknown    backends.UnknownTypes
+	stopLimit  time.Duration // for background work to end that was told to
+	callLimit  time.Duration // for an answer that takes no model
+	inputLimit time.Duration // for a sign that claude has a turn's input
 }
 
 // New makes the backend. It starts nothing, and needs nothing to be there:
 // what is missing is said by Probe, and by Open.
 func New(o *Options) *Backend {
-	b := &Backend{o: *o, log: o.Logger, stopLimit: stopLimit, callLimit: callLimit}
+	b := &Backend{o: *o, log: o.Logger, stopLimit: stopLimit, callLimit: callLimit, inputLimit: inputLimit}
 	if b.o.Getenv == nil {
 		b.o.Getenv = os.Getenv
 	}

@@ -86,13 +86,13 @@ func (c *conversation) awaitWork(ctx context.Context, p *process, t *turn) bool 
 	left := t.left
 	given := 0
 	mute := make(chan struct{})
-	defer t.unheard(p, mute)()
+	defer t.unheard(p, c.b.inputLimit, mute)()
 	for {
 		select {
 		case <-t.over:
 			return true
 		case <-mute:
-			t.deaf = c.unanswered(ctx, p, "its input")
+			t.deaf = c.unanswered(ctx, p, "its input", c.b.inputLimit)
 			return true
 		case <-p.child.Done():
 			return true

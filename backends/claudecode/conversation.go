@@ -357,7 +357,7 @@ func flagsOf(h backends.Host, effort string, denied []string) flagsRequest {
 func (c *conversation) set(ctx context.Context, p *process, h backends.Host, what string, request any) error {
 	r, err := p.call(ctx, request)
 	if errors.Is(err, errUnanswered) {
-		return c.unanswered(ctx, p, "the request to set its "+what)
+		return c.unanswered(ctx, p, "the request to set its "+what, p.limit)
 	}
 	if err != nil {
 		return c.ended(p, err)

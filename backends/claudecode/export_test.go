@@ -95,6 +95,9 @@ func (b *Backend) SetStopLimit(d time.Duration) { b.stopLimit = d }
 // SetCallLimit changes how long an answer may take that takes no model.
 func (b *Backend) SetCallLimit(d time.Duration) { b.callLimit = d }
 
+// SetInputLimit changes how long claude may take to say that it has an input.
+func (b *Backend) SetInputLimit(d time.Duration) { b.inputLimit = d }
+
 // NewUUID makes a session's id.
 func NewUUID() string { return newUUID() }
 

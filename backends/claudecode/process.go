@@ -19,6 +19,9 @@ import (
 const (
 	startLimit = 60 * time.Second // from the start to the answer of initialize; starts are CPU-bound
 	callLimit  = 30 * time.Second // for an answer that takes no model
+	// inputLimit is for the first sign that claude has a turn's input, which begins
+	// a run that is paid for: ten that start at once on a slow machine need 42 s.
+	inputLimit = 2 * time.Minute
 	eofLimit   = time.Second      // for an idle claude to end by itself
 	endLimit   = 10 * time.Second // for all of its end
 	maxNotices = 20               // of a kind before they are thinned out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"innerd/backends"
 	"innerd/events"
@@ -16,8 +17,8 @@ import (
 var errUnanswered = errors.New("no answer in time")
 
 // unanswered ends a claude that did not answer something in time.
-func (c *conversation) unanswered(ctx context.Context, p *process, what string) *backends.Error {
-	why := fmt.Sprintf("claude did not answer %s in %v; it was ended", what, p.limit)
+func (c *conversation) unanswered(ctx context.Context, p *process, what string, limit time.Duration) *backends.Error {
+	why := fmt.Sprintf("claude did not answer %s in %v; it was ended", what, limit)
 	c.b.log.Error(why, "conversation", c.cfg.ID)
 	c.endNow(ctx, p)
 	exit := backends.Exit(p.child.Exit())
@@ -44,8 +45,8 @@ func (c *conversation) endNow(ctx context.Context, p *process) {
 
 // unheard closes mute when claude has said nothing since the turn's input was
 // sent, unless stop is called before: one that lives says at once that it has it.
-func (t *turn) unheard(p *process, mute chan<- struct{}) (stop func()) {
-	return backends.Overdue(p.limit, p.busy, func() {
+func (t *turn) unheard(p *process, limit time.Duration, mute chan<- struct{}) (stop func()) {
+	return backends.Overdue(limit, p.busy, func() {
 		if !t.heard.Load() {
 			close(mute)
 		}

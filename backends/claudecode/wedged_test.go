@@ -11,9 +11,12 @@ import (
 	"innerd/events"
 )
 
-// answerLimit is what an answer may take here: less than a test wants to wait,
+// What an answer may take here: less than a test wants to wait,
 // and more than a healthy fake takes on a machine that has much to do.
-const answerLimit = 2 * time.Second
+const (
+	answerLimit = 2 * time.Second
+	inputLimit  = 3 * time.Second // that to a turn's input
+)
 
 // TestWedged: a claude that leaves unanswered what takes no model is ended,
 // whatever it is; the run says what, and the next one resumes the session in
@@ -40,6 +43,7 @@ func TestWedged(t *testing.T) {
 			t.Parallel()
 			f := openFake(t, false, "", slices.Concat(first, c.acts)...)
 			f.backend.SetCallLimit(answerLimit)
+			f.backend.SetInputLimit(inputLimit)
 			before := backends.Settings{}
 			if c.set.Tools != nil {
 				before.Tools = []backends.Tool{tool("lookup")}
@@ -49,7 +53,11 @@ func TestWedged(t *testing.T) {
 			}
 			keepSession(t, f.home, f.saved[0].ID)
 			_, _, err := run(t, f, backendtest.Turn{}, c.set)
-			if want := "claude did not answer " + c.what + " in 2s"; class(err) != events.ErrBackendCrashed || !strings.Contains(err.Error(), want) {
+			limit := answerLimit
+			if name == "input" {
+				limit = inputLimit
+			}
+			if want := "claude did not answer " + c.what + " in " + limit.String(); class(err) != events.ErrBackendCrashed || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want: %s", err, want)
 			}
 			if lives(f) {
@@ -83,12 +91,13 @@ func TestWedgedCompaction(t *testing.T) {
 	t.Parallel()
 	f := openFake(t, false, "", act{Expect: userLine}, say("one"), act{Print: okResult}, act{Expect: "/compact"}, act{Hang: true})
 	f.backend.SetCallLimit(answerLimit)
+	f.backend.SetInputLimit(inputLimit)
 	if _, _, err := run(t, f, backendtest.Turn{}, backends.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	keepSession(t, f.home, f.saved[0].ID)
 	err := f.Conversation.(backends.Compacter).Compact(t.Context())
-	if class(err) != events.ErrBackendCrashed || !strings.Contains(err.Error(), "claude did not answer its input in 2s") {
+	if class(err) != events.ErrBackendCrashed || !strings.Contains(err.Error(), "claude did not answer its input in 3s") {
 		t.Error(err)
 	}
 	goesOn(t, f)
@@ -99,8 +108,9 @@ func TestNotWedged(t *testing.T) {
 	t.Parallel()
 	f := openFake(t, false, "", act{Expect: userLine}, say("one"), act{Print: okResult},
 		act{Expect: "apply_flag_settings"}, act{Print: answered}, act{Expect: userLine},
-		act{Print: `{"type":"command_lifecycle","command_uuid":"{{uuid}}","state":"queued"}`}, act{Sleep: 2500}, say("two"), act{Print: okResult}, act{Drain: true})
+		act{Print: `{"type":"command_lifecycle","command_uuid":"{{uuid}}","state":"queued"}`}, act{Sleep: 4000}, say("two"), act{Print: okResult}, act{Drain: true})
 	f.backend.SetCallLimit(answerLimit)
+	f.backend.SetInputLimit(inputLimit)
 	for _, effort := range []string{"", "high"} {
 		if _, _, err := run(t, f, backendtest.Turn{}, backends.Settings{Effort: effort}); err != nil {
 			t.Fatal(err)
