@@ -403,15 +403,17 @@ func TestResume(t *testing.T) {
 func TestResumeImpossible(t *testing.T) {
 	t.Parallel()
 	refused := map[string]script{
-		"codex writes no files": {"fs/writeFile": {{`{"id":{{id}},"error":{"code":-32601,"message":"no such method"}}`}}},
+		"another process has it": {"thread/resume": slices.Repeat([][]string{{`{"id":{{id}},"error":{"code":-32600,"message":"thread x already has an active writer"}}`}}, 100)},
+		"codex writes no files":  {"fs/writeFile": {{`{"id":{{id}},"error":{"code":-32601,"message":"no such method"}}`}}},
 	}
 	for name, content := range map[string]string{
-		"codex writes no files": rolled("[]"),
-		"another form":          "{}\n{}\n",
-		"no line":               "",
-		"not our text":          strings.ReplaceAll(rolled("[]"), "host_instructions", "other"),
-		"another release":       strings.ReplaceAll(rolled("[]"), codex.Version, "9.9.9"),
-		"codex has lost it":     rolled("[]"),
+		"codex writes no files":  rolled("[]"),
+		"another form":           "{}\n{}\n",
+		"no line":                "",
+		"not our text":           strings.ReplaceAll(rolled("[]"), "host_instructions", "other"),
+		"another release":        strings.ReplaceAll(rolled("[]"), codex.Version, "9.9.9"),
+		"codex has lost it":      rolled("[]"),
+		"another process has it": rolled("[]"),
 	} {
 		s := script{"thread/resume": {{`{"id":{{id}},"error":{"code":-32600,"message":"no rollout found for thread id"}}`}}}
 		if refused[name] != nil {

@@ -15,6 +15,9 @@ import (
 // has just ended.
 const writerLimit = 5 * time.Second
 
+// writerWords are codex's of a thread that another process has open.
+const writerWords = "active writer"
+
 // ready has the thread loaded as a turn of these settings wants it.
 func (c *conversation) ready(ctx context.Context, s *server, want setup, model string) error {
 	if c.loaded && c.set == want {
@@ -107,7 +110,12 @@ func (c *conversation) resume(ctx context.Context, s *server, want setup, model 
 		// It may yet be loaded, with what it is not to have next time.
 		_, _ = s.peer.Go("thread/unsubscribe", threadRef{ThreadID: c.thread}, func(json.RawMessage, error) {})
 		var no *rpc.Error
-		if errors.As(err, &no) && strings.Contains(no.Message, "no rollout") {
+		switch {
+		case !errors.As(err, &no):
+		case strings.Contains(no.Message, "no rollout"):
+			return c.lost(ctx, s, want, model)
+		case strings.Contains(no.Message, writerWords): // it may have it for as long as it lives: a process that was left, somebody's own codex
+			c.b.log.Warn("another process has a thread open; a new one is begun", "conversation", c.cfg.ID, "thread", c.thread)
 			return c.lost(ctx, s, want, model)
 		}
 		return c.refused(err)
@@ -128,7 +136,7 @@ func (c *conversation) lost(ctx context.Context, s *server, want setup, model st
 func (c *conversation) whenFree(ctx context.Context, resume func() error) error {
 	for began := time.Now(); ; {
 		err := resume()
-		if err == nil || !strings.Contains(err.Error(), "active writer") || time.Since(began) > writerLimit {
+		if err == nil || !strings.Contains(err.Error(), writerWords) || time.Since(began) > writerLimit {
 			return err
 		}
 		select {
