@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"innerd/runs"
 )
 
 // Defaults of Options.
@@ -80,6 +82,9 @@ type Server struct {
 	sources atomic.Pointer[Sources]
 	ctx     context.Context // ends every stream
 	cut     context.CancelCauseFunc
+
+	draining context.Context // ends the waits of what has not begun; below ctx
+	drain    context.CancelCauseFunc
 }
 
 // New makes a Server. It refuses to be open without being told so.
@@ -96,7 +101,8 @@ func New(opt Options) (*Server, error) {
 		started: time.Now(), usable: make(chan struct{}),
 	}
 	s.ctx, s.cut = context.WithCancelCause(context.Background())
-	s.scales = newScales(opt.BodyLimit, opt.ReadProgress, s.ctx)
+	s.draining, s.drain = context.WithCancelCause(s.ctx)
+	s.scales = newScales(opt.BodyLimit, opt.ReadProgress, s.draining, s.ctx)
 	s.engine = s.routes()
 	s.handler = s.front(s.engine)
 	if opt.Runs != nil {
@@ -140,6 +146,10 @@ func (s *Server) Use(r Runs) {
 // Handler serves every endpoint. The http.Server around it must not have a
 // WriteTimeout: streams set their own deadlines. Give it ConnContext.
 func (s *Server) Handler() http.Handler { return s.handler }
+
+// Drain refuses what waits to begin and has not: the server stops. What is on
+// goes on.
+func (s *Server) Drain() { s.drain(runs.ErrDraining) }
 
 // Cut aborts every stream that is open. Their readers see an error, never a
 // clean end, and can come back for the rest.

@@ -25,13 +25,18 @@ type scales struct {
 	// patience is how long a body counts at most, without a break: one that comes
 	// slowly lets the next ones in, and counts again when it is there.
 	patience time.Duration
+	drain    context.Context // ends the waits of what has not begun
 	cut      context.Context // ends every wait
 	over     atomic.Int64    // when the last large one was, Unix nanoseconds; 0: none yet
 }
 
-func newScales(most int64, patience time.Duration, cut context.Context) *scales {
+// longestPatience bounds scales.patience: one that sends nothing, or reads
+// nothing, holds the next ones up for as long.
+const longestPatience = 10 * time.Second
+
+func newScales(most int64, patience time.Duration, drain, cut context.Context) *scales {
 	most = max(most, 1)
-	return &scales{most: most, sem: semaphore.NewWeighted(most), patience: patience, cut: cut}
+	return &scales{most: most, sem: semaphore.NewWeighted(most), patience: min(patience, longestPatience), drain: drain, cut: cut}
 }
 
 // done notes that something of so many bytes was read or written.
@@ -55,16 +60,18 @@ func (s *Server) LastLarge() time.Time {
 // time uses it; a nil *load weighs nothing.
 type load struct {
 	scales *scales
-	weight int64
+	weight int64    // 0: it weighs nothing
 	counts *counted // nil: not now
 }
 
 // counted is a weight that counts, until it is given back or for as long as one
 // may.
 type counted struct {
-	timer *time.Timer
-	once  sync.Once
-	over  atomic.Bool
+	scales *scales
+	weight int64
+	timer  *time.Timer
+	once   sync.Once
+	over   atomic.Bool
 }
 
 type loadKey struct{}
@@ -93,37 +100,42 @@ func PutDown(ctx context.Context) { loadOf(ctx).put() }
 
 // TakeUp counts a request's large body again, before its answer is made, which
 // may be as large. It waits, and fails with what ended ctx.
-func TakeUp(ctx context.Context) error { return loadOf(ctx).take(ctx) }
+func TakeUp(ctx context.Context) error {
+	l := loadOf(ctx)
+	if l == nil {
+		return nil
+	}
+	return l.take(ctx, l.scales.cut)
+}
 
 func loadOf(ctx context.Context) *load {
 	l, _ := ctx.Value(loadKey{}).(*load)
 	return l
 }
 
-// take waits until the weight fits in.
-func (l *load) take(ctx context.Context) error {
-	if l == nil || l.counting() {
+// take waits until the weight fits in, or ctx or cut ends.
+func (l *load) take(ctx, cut context.Context) error {
+	if l.weight == 0 || l.counting() {
 		return nil
 	}
 	if !l.scales.sem.TryAcquire(l.weight) {
-		if err := l.wait(ctx); err != nil {
+		if err := l.wait(ctx, cut); err != nil {
 			return err
 		}
 	}
-	c := &counted{}
-	sem, weight := l.scales.sem, l.weight
-	c.timer = time.AfterFunc(l.scales.patience, func() { c.end(sem, weight) }) // stopped by put
+	c := &counted{scales: l.scales, weight: l.weight}
+	c.timer = time.AfterFunc(l.scales.patience, c.end) // stopped by put
 	l.counts = c
 	return nil
 }
 
-func (l *load) wait(ctx context.Context) error {
+func (l *load) wait(ctx, cut context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { untilHungUp(ctx, cancel) }) // ends with ctx
 	defer watch.Wait()
 	defer cancel(nil)
-	defer context.AfterFunc(l.scales.cut, func() { cancel(context.Cause(l.scales.cut)) })()
+	defer context.AfterFunc(cut, func() { cancel(context.Cause(cut)) })()
 	if l.scales.sem.Acquire(ctx, l.weight) != nil {
 		return context.Cause(ctx)
 	}
@@ -138,14 +150,14 @@ func (l *load) put() {
 		return
 	}
 	l.counts.timer.Stop()
-	l.counts.end(l.scales.sem, l.weight)
+	l.counts.end()
 	l.counts = nil
 }
 
-func (c *counted) end(sem *semaphore.Weighted, weight int64) {
+func (c *counted) end() {
 	c.once.Do(func() {
 		c.over.Store(true)
-		sem.Release(weight)
+		c.scales.sem.Release(c.weight)
 	})
 }
 
@@ -170,18 +182,30 @@ func (b *weighedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.n += int64(n)
-	if errors.Is(err, io.EOF) && b.load.counts != nil {
-		if err := b.take(); err != nil {
-			return n, err
+	if errors.Is(err, io.EOF) {
+		b.weigh()
+		if b.load.counts != nil {
+			if err := b.take(); err != nil {
+				return n, err
+			}
 		}
 	}
 	return n, err
 }
 
+// weigh has a body that did not say how long it is weigh from here on what it is.
+func (b *weighedBody) weigh() {
+	if b.n <= light {
+		b.load.weight = 0
+		return
+	}
+	b.load.weight = min(b.n, b.load.scales.most)
+}
+
 // take waits on nobody's time: the body's sender can do nothing meanwhile.
 func (b *weighedBody) take() error {
 	began := time.Now()
-	err := b.load.take(b.ctx)
+	err := b.load.take(b.ctx, b.load.scales.drain)
 	if paced, ok := b.ReadCloser.(*pacedBody); ok {
 		paced.waited(time.Since(began))
 	}

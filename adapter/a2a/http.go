@@ -16,6 +16,7 @@ import (
 
 	"innerd/adapter/a2a/extension"
 	"innerd/adapter/a2a/spec"
+	"innerd/runs"
 )
 
 // Prefix is where the binding is mounted.
@@ -195,6 +196,9 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case n > s.opt.BodyLimit:
 		w.Header().Set("Connection", "close")
 		return nil, spec.ErrTooLarge.With("the body is longer than %d bytes", s.opt.BodyLimit)
+	case errors.Is(err, runs.ErrDraining): // it waited for its turn
+		w.Header().Set("Connection", "close")
+		return nil, spec.ErrUnavailable.With("the server is stopping")
 	case err != nil:
 		return nil, spec.ErrRequest.With("the body did not arrive")
 	}

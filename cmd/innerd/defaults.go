@@ -79,7 +79,7 @@ func serveSettings() []setting {
 		{flag: "copilot-stall-timeout", field: []string{"A2A_COPILOT_ACTIVITY_TIMEOUT"}, note: "--stall-timeout", kind: kindDuration, group: groupTimes, help: "the same for copilot"},
 		{flag: "permission-timeout", def: "10m", kind: kindDuration, group: groupTimes, help: "a permission without an answer is denied"},
 		{flag: "question-timeout", def: "5m", kind: kindDuration, group: groupTimes, help: "a question without an answer ends the run"},
-		{flag: "open-timeout", def: "30s", kind: kindDuration, group: groupTimes, help: "for an agent to start"},
+		{flag: "open-timeout", def: "30s", kind: kindDuration, group: groupTimes, help: "for an agent to start, as long as it has its turn among the starts; Claude Code has 60s, whatever this says"},
 		{flag: "grace", def: "3s", kind: kindDuration, group: groupTimes, help: "between asking an agent to stop and ending it"},
 		{flag: "idle-timeout", def: "15m", kind: kindDuration, group: groupTimes, help: "a conversation's agent without a run is ended"},
 		{flag: "detach-grace", def: "10s", kind: kindDuration, group: groupTimes, help: "a run whose last reader has gone is canceled"},

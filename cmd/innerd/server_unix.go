@@ -249,6 +249,9 @@ func (s *server) url() string {
 // when ctx ends, with what was left then.
 func (s *server) stop(ctx context.Context) error {
 	s.draining.Store(true)
+	if s.api != nil {
+		s.api.Drain()
+	}
 	var errs []error
 	closed := make(chan struct{})
 	if s.http != nil {
