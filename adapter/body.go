@@ -62,6 +62,8 @@ func readSome(buf *bytes.Buffer, r io.Reader) error {
 	return err
 }
 
+// tooLarge is the error of a body that is over the limit, which its sender gets
+// to read.
 func (s *Server) tooLarge(w http.ResponseWriter, r *http.Request) error {
 	PutDown(r.Context()) // of what is read now nothing is kept
 	s.readOn(w, r, drainTime)

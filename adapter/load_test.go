@@ -2,6 +2,7 @@ package adapter_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"innerd/adapter"
+	"innerd/adapter/api"
 	"innerd/events"
 )
 
@@ -118,29 +120,33 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 	}
 }
 
-// A body that does not say how long it is waits when it has become large.
-func TestChunkedBodiesTakeTurns(t *testing.T) {
-	s := scaled(t, soon)
-	first := s.sender(t, "/message:stream", largeRun("large-one"))
-	first.asked(soon)
+// chunked posts a body without its length, and gives the status of its answer; 0
+// where none came.
+func (s *server) chunked(t *testing.T, path, body string) <-chan int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, struct{ io.Reader }{strings.NewReader(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	came := make(chan int, 1)
 	go func() { // ends with its answer
-		body, w := io.Pipe()
-		go func() { // ends when the body was taken
-			for range largeText / 1024 {
-				_, _ = w.Write(make([]byte, 1024))
-			}
-			_ = w.Close()
-		}()
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/mounted", body)
+		defer close(came)
 		res, err := s.Client().Do(req)
 		if err != nil {
-			came <- 0
 			return
 		}
 		_ = res.Body.Close()
 		came <- res.StatusCode
 	}()
+	return came
+}
+
+// A body that does not say how long it is waits when it has become large.
+func TestChunkedBodiesTakeTurns(t *testing.T) {
+	s := scaled(t, soon)
+	first := s.sender(t, "/message:stream", largeRun("large-one"))
+	first.asked(soon)
+	came := s.chunked(t, "/mounted", strings.Repeat("x", largeText))
 	select {
 	case code := <-came:
 		t.Fatalf("it came while another was read: %d", code)
@@ -149,6 +155,48 @@ func TestChunkedBodiesTakeTurns(t *testing.T) {
 	first.answer()
 	if code := <-came; code != http.StatusOK {
 		t.Errorf("then: %d", code)
+	}
+}
+
+// A small body that does not say how long it is waits for nobody, neither when
+// it is read nor before its answer is made.
+func TestSmallChunkedBodiesDoNotWait(t *testing.T) {
+	s := scaled(t, soon)
+	s.sender(t, "/message:stream", largeRun("large-one")).asked(soon)
+	came := s.chunked(t, "/message:send", `{"messages":[{"role":"user","content":"x"}]}`)
+	run := <-s.fake.started
+	run.end(t, events.Message{MessageID: "m", Content: "x"})
+	select {
+	case code := <-came:
+		if code != http.StatusOK {
+			t.Errorf("status %d", code)
+		}
+	case <-time.After(8 * time.Second): // a holder lets go after ten
+		t.Error("its answer waits for a large body")
+	}
+}
+
+// Who waits for its turn when the server stops is told so: nothing was begun.
+func TestStoppingRefusesWhoWaits(t *testing.T) {
+	s := scaled(t, soon)
+	first := s.sender(t, "/message:stream", largeRun("large-one"))
+	first.asked(soon)
+	second := s.sender(t, "/message:stream", largeRun("large-two"))
+	if second.asked(never) {
+		t.Fatal("it does not wait")
+	}
+	s.adapter.Drain()
+	_ = second.conn.SetReadDeadline(time.Now().Add(soon))
+	res, err := http.ReadResponse(second.in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said api.Error
+	if err := json.NewDecoder(res.Body).Decode(&said); err != nil || res.StatusCode != http.StatusInternalServerError || said.ErrorType != api.ErrShutdown {
+		t.Errorf("%d %+v, %v", res.StatusCode, said, err)
+	}
+	if code := first.answer(); code != http.StatusOK {
+		t.Errorf("what was being read: %d", code)
 	}
 }
 
