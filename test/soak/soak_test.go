@@ -3,6 +3,7 @@
 package soak_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -127,6 +128,28 @@ func (s *soak) play(t *testing.T, d time.Duration) {
 	}
 	wg.Wait()
 	s.open.Wait()
+	s.anew(t)
+}
+
+// anew has every host begin its conversation anew: what simulated agents
+// remember lies in the server's memory, and at each rest it shall be as much.
+func (s *soak) anew(t *testing.T) {
+	t.Helper()
+	for _, c := range s.conversations {
+		c.history = nil // nobody lives
+		s.small(t, c.name, "begin anew", object{"context_reuse": false})
+		c.remember("begin anew", "done")
+	}
+}
+
+// small makes a run of one step.
+func (s *soak) small(t *testing.T, conversation, prompt string, more object) {
+	t.Helper()
+	body := turn(conversation, prompt, []object{{"text": "done"}}, more)
+	status, answer, err := s.c.call(s.ctx, http.MethodPost, "/message:send", body)
+	if err != nil || status != http.StatusOK || !bytes.Contains(answer, []byte(events.Completed)) {
+		t.Errorf("a small run before a rest: status %d, %v: %.300s", status, err, answer)
+	}
 }
 
 // longTurn makes a turn that takes longer than any request of a host should.
@@ -190,10 +213,7 @@ func (s *soak) rest(t *testing.T, before *sample) (last sample) {
 // again. From here on it is asked nothing.
 func (s *soak) goodNight(t *testing.T) {
 	t.Helper()
-	status, answer, err := s.c.call(s.ctx, http.MethodPost, "/message:send", turn("good-night", "rest", []object{{"text": "good night"}}, nil))
-	if err != nil || status != http.StatusOK {
-		t.Errorf("the last run before a rest: status %d, %v: %.300s", status, err, answer)
-	}
+	s.small(t, "good-night", "rest", nil)
 	s.c.http.CloseIdleConnections()
 }
 
