@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"time"
 
@@ -51,7 +52,11 @@ func (m *Manager) Start(ctx context.Context, owner string, spec Spec) (run *Run,
 	if err := m.checkLimit(backend.Name(), spec.Credential); err != nil {
 		return nil, false, err
 	}
-	return m.enqueue(owner, spec, backend)
+	run, created, err = m.enqueue(owner, spec, backend)
+	// The turn goes on here at once, and the caller, who only reads what comes of
+	// it, elsewhere: another thread would have to wake up for the turn.
+	runtime.Gosched()
+	return run, created, err
 }
 
 // known finds the run of a client-made task id.

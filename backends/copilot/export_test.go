@@ -111,3 +111,9 @@ func GitRoot(dir string) string { return gitRoot(dir) }
 
 // TailOf is the end of a log.
 func (b *Backend) TailOf(path string) []byte { return b.tailOf(path) }
+
+// PassedOver reports whether a message of this session would not be decoded.
+func PassedOver(frame []byte) bool { return new(process).passedOver(frame) }
+
+// SaysNothing reports whether a type of event says nothing to a host.
+func SaysNothing(typ string) bool { return known[typ] && !handled[typ] }

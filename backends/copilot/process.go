@@ -56,7 +56,7 @@ func (b *Backend) start(ctx context.Context, l launch, s *slot) (*process, error
 		b: b, log: b.log, slot: s, convs: map[string]*conversation{}, gone: make(chan struct{}),
 	}
 	p.peer = rpc.New(rpc.Options{
-		Framing: rpc.Headers, Notification: p.notification, Request: p.request, Garbage: p.garbage,
+		Framing: rpc.Headers, Skip: p.passedOver, Notification: p.notification, Request: p.request, Garbage: p.garbage,
 		Send: func(frame []byte) error { return p.child.Send(frame) },
 	})
 	b.prune()

@@ -98,7 +98,7 @@ func claudeWith(ctx context.Context, dir string, pin agents.Pinned, sc *modelstu
 	defer recovered(&err)
 	tb := &standIn{ctx: ctx}
 	cli := claudecli.Start(tb, claudecli.Options{
-		Path: pin.Path, Dir: dir, Home: dir, ConfigDir: filepath.Join(dir, "claude"), BaseURL: sc.BaseURL(), Key: sc.Key(),
+		Path: pin.Path, Dir: workspace(dir), Home: dir, ConfigDir: filepath.Join(dir, "claude"), BaseURL: sc.BaseURL(), Key: sc.Key(),
 		Args: claudeArgs, Env: claudeEnv(), Host: claudecli.Host{Tools: tools},
 	})
 	return &claudeDirect{cli, tb}, nil
@@ -110,7 +110,7 @@ var toolTakes = object{"type": "object", "properties": object{"what": object{"ty
 
 func (c *claudeDirect) turn(_ context.Context, i int) (at time.Time, err error) {
 	defer recovered(&err)
-	c.cli.Say(fmt.Sprintf("00000000-0000-4000-8000-%012d", i), hears)
+	c.cli.Say(fmt.Sprintf("00000000-0000-4000-8000-%012d", i), []object{{"type": "text", "text": hears}})
 	c.cli.Await("stream_event/content_block_delta")
 	at = time.Now()
 	c.cli.Await("result")
@@ -129,12 +129,12 @@ func directCodex(ctx context.Context, dir string, pin agents.Pinned, sc *modelst
 	for _, s := range []string{
 		"analytics.enabled=false", "feedback.enabled=false", "check_for_update_on_startup=false", "project_doc_max_bytes=0",
 		"skills={include_instructions=false,bundled={enabled=false}}", "features.plugins=false", "features.apps=false", "features.hooks=false",
-		"features.goals=false", "features.tool_suggest=false", "features.skill_search=false", "features.image_generation=false", "features.shell_snapshot=false",
+		"features.goals=false", "features.api_key_model_discovery=false", "features.tool_suggest=false", "features.skill_search=false", "features.image_generation=false", "features.shell_snapshot=false",
 		"features.unbounded_connection_retries=false", "features.default_mode_request_user_input=true", "suppress_unstable_features_warning=true",
 	} {
 		args = append(args, "-c", s)
 	}
-	p, err := startPipes(ctx, false, dir, []string{"CODEX_HOME=" + dir, "RUST_LOG=error"}, pin.Path, args...)
+	p, err := startPipes(ctx, false, dir, []string{"CODEX_HOME=" + dir, "RUST_LOG=error,codex_core::responses_retry=warn", "LOG_FORMAT=text"}, pin.Path, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -159,9 +159,9 @@ func (c *codexDirect) begin(ctx context.Context, dir string, sc *modelstub.Scena
 		return err
 	}
 	raw, err := c.call(ctx, "thread/start", object{
-		"cwd": dir, "approvalPolicy": "untrusted", "sandbox": "danger-full-access", "model": openaiModel, "developerInstructions": "Be brief.",
+		"cwd": workspace(dir), "approvalPolicy": "untrusted", "sandbox": "danger-full-access", "model": openaiModel, "developerInstructions": "Be brief.",
 		"config": object{
-			"model_provider": "bench", "web_search": "live", "features.view_image": true, "projects": object{dir: object{"trust_level": "untrusted"}},
+			"model_provider": "bench", "web_search": "live", "features.view_image": true, "projects": object{workspace(dir): object{"trust_level": "untrusted"}},
 			"model_providers": object{"bench": object{
 				"name": "bench", "wire_api": "responses", "base_url": sc.V1(), "experimental_bearer_token": sc.Key(), "supports_websockets": false,
 			}},
@@ -206,10 +206,16 @@ func directCopilot(ctx context.Context, dir string, pin agents.Pinned, sc *model
 	_, err = c.call(ctx, "connect", object{"supportedTaskKinds": []string{"agent", "client", "shell"}})
 	if err == nil {
 		_, err = c.call(ctx, "session.create", object{
-			"sessionId": c.session, "model": openaiModel, "tools": []any{}, "toolFilterPrecedence": "excluded", "requestPermission": true,
-			"hooks": true, "workingDirectory": dir, "streaming": true, "includeSubAgentStreamingEvents": true, "envValueMode": "direct",
-			"skipCustomInstructions": true, "excludedTools": []string{"builtin:semantic_code_search"},
-			"provider": object{"type": "openai", "wireApi": "completions", "baseUrl": sc.V1(), "apiKey": sc.Key()},
+			"sessionId": c.session, "clientName": "bench", "model": openaiModel, "tools": []any{}, "toolFilterPrecedence": "excluded", "requestPermission": true,
+			"requestUserInput": false, "hooks": true, "workingDirectory": workspace(dir), "streaming": true, "includeSubAgentStreamingEvents": true, "envValueMode": "direct",
+			"largeOutput": object{"enabled": true, "outputDir": filepath.Join(dir, "output")}, "toolSearch": object{"enabled": false}, "memory": object{"enabled": false},
+			"enableConfigDiscovery": false, "skipCustomInstructions": true, "enableOnDemandInstructionDiscovery": false, "enableFileHooks": false,
+			"enableHostGitOperations": false, "enableSessionStore": false, "enableSkills": false, "enableSessionTelemetry": false, "skipEmbeddingRetrieval": true,
+			"embeddingCacheStorage": "in-memory", "customAgentsLocalOnly": true, "coauthorEnabled": false, "manageScheduleEnabled": false,
+			"isExperimentalMode": false, "mcpOAuthTokenStorage": "in-memory", "continuePendingWork": false,
+			"excludedTools":     []string{"builtin:semantic_code_search"},
+			"modelCapabilities": object{"supports": object{"vision": true}, "limits": object{"vision": object{"max_prompt_images": 50}}},
+			"provider":          object{"type": "openai", "wireApi": "completions", "baseUrl": sc.V1(), "apiKey": sc.Key()},
 		})
 	}
 	if err != nil {
@@ -239,4 +245,17 @@ func (c *copilotDirect) turn(ctx context.Context, _ int) (time.Time, error) {
 }
 
 // folder is a new one for an agent that is driven directly.
-func (b *bench) folder() (string, error) { return os.MkdirTemp(b.dir, "direct-") }
+func (b *bench) folder() (string, error) { return b.withWorkspace("direct-") }
+
+// withWorkspace makes a folder in which an agent has one to work in. What is
+// kept of the agent, and innerd's state, lie beside that: agents watch the folder
+// they work in, and would be woken by each file that is written there.
+func (b *bench) withWorkspace(name string) (string, error) {
+	dir, err := os.MkdirTemp(b.dir, name)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Mkdir(workspace(dir), 0o700)
+}
+
+func workspace(dir string) string { return filepath.Join(dir, "work") }

@@ -40,7 +40,7 @@ type note struct {
 
 func startPipes(ctx context.Context, headers bool, dir string, env []string, path string, args ...string) (*pipes, error) {
 	p := &pipes{cmd: exec.CommandContext(ctx, path, args...), headers: headers, got: make(chan note, 1024)}
-	p.cmd.Dir, p.cmd.WaitDelay = dir, 5*time.Second
+	p.cmd.Dir, p.cmd.WaitDelay = workspace(dir), 5*time.Second
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + dir}, env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // as innerd does: the scheduler may weigh sessions against each other
 	var err error

@@ -43,7 +43,7 @@ func freeAddr() (string, error) {
 
 // spawnInnerd starts the binary with a new state. It does not wait for it.
 func (b *bench) spawnInnerd(ctx context.Context, env ...string) (*process, error) {
-	dir, err := os.MkdirTemp(b.dir, "innerd-")
+	dir, err := b.withWorkspace("innerd-")
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (b *bench) spawnInnerd(ctx context.Context, env ...string) (*process, error
 	}
 	p := &process{url: "http://" + addr, dir: filepath.Join(dir, "state")}
 	p.cmd = exec.CommandContext(ctx, b.binary, "serve", "--listen", addr, "--auth", "off", "--backend", "simulate",
-		"--state-dir", p.dir, "--agent-home", filepath.Join(dir, "home"), "--workspace", dir, "--log-level", "error")
+		"--state-dir", p.dir, "--agent-home", filepath.Join(dir, "home"), "--workspace", workspace(dir), "--log-level", "error")
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, env...)
 	p.cmd.Stderr = os.Stderr
 	return p, p.start()

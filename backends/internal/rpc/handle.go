@@ -64,6 +64,9 @@ func (p *Peer) Handle(frame []byte) {
 		p.garbage("not a message", frame)
 		return
 	}
+	if p.o.Skip != nil && p.o.Skip(frame) {
+		return
+	}
 	if err := json.Unmarshal(frame, &m); err != nil {
 		p.garbage("not a message", frame)
 		return

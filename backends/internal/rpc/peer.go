@@ -33,6 +33,9 @@ type Options struct {
 	Framing Framing
 	// Send takes a whole frame, which it may keep, and does not wait for the peer.
 	Send func(frame []byte) error
+	// Skip is shown each message before it is decoded, and keeps nothing of it.
+	// True: that was all. nil: all are decoded.
+	Skip func(frame []byte) bool
 	// Notification gets what needs no answer. nil: dropped.
 	Notification func(method string, params json.RawMessage)
 	// Request gets what the peer wants to know; the answer may be given later,
