@@ -8,7 +8,7 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 VULNDB      := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: a2a-clients build check test agents bench fuzz long race cross tidy-check vuln faults soak load recovery reliability
+.PHONY: a2a-clients build check test test-race test-image agents bench fuzz long race cross tidy-check vuln faults soak load recovery reliability
 
 build: ## the release binary, dist/innerd
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o dist/innerd ./cmd/innerd
@@ -35,11 +35,17 @@ cross: ## what hosts use builds on their platforms too
 	GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./host/... ./events ./events/sse ./adapter/api && GOOS=windows $(GO) build -tags $(TAGS) -o /dev/null ./cmd/innerd
 
 test: agents a2a-clients ## all tests, as CI runs them; installs the pinned agents first
-	@# the soak takes two minutes of the clock and little else: it begins first
-	$(GO) test -race -shuffle=on -timeout 15m -tags $(TAGS) ./test/soak $$($(GO) list -tags $(TAGS) ./... | grep -v -e '/test/image$$' -e '/test/soak$$')
-	$(GO) test -timeout 30m -tags $(TAGS) ./test/image
+	@# those of the image mostly wait for the engine: they run beside all others
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-race test-image
 	cd test/kubernetes && $(GO) test ./...
 	cd test/promql && $(GO) test ./...
+
+test-race: ## all but the image's
+	@# the soak takes two minutes of the clock and little else: it begins first
+	$(GO) test -race -shuffle=on -timeout 15m -tags $(TAGS) ./test/soak $$($(GO) list -tags $(TAGS) ./... | grep -v -e '/test/image$$' -e '/test/soak$$')
+
+test-image: ## the image's, on the engine of this machine
+	$(GO) test -timeout 30m -tags $(TAGS) ./test/image
 
 bench: build ## the numbers of docs/performance.md
 	$(GO) run -tags $(TAGS) ./test/bench -binary dist/innerd
