@@ -36,7 +36,7 @@ cross: ## what hosts use builds on their platforms too
 
 test: agents a2a-clients ## all tests, as CI runs them; installs the pinned agents first
 	@# those of the image mostly wait for the engine: they run beside all others
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-race test-image
+	@$(MAKE) --no-print-directory -j2 test-race test-image
 	cd test/kubernetes && $(GO) test ./...
 	cd test/promql && $(GO) test ./...
 
