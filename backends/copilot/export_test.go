@@ -117,3 +117,20 @@ func PassedOver(frame []byte) bool { return new(process).passedOver(frame) }
 
 // SaysNothing reports whether a type of event says nothing to a host.
 func SaysNothing(typ string) bool { return known[typ] && !handled[typ] }
+
+// OpenSessions are the sessions that conversations have.
+type OpenSessions struct{ o openSessions }
+
+// Add notes a conversation that has the session.
+func (o *OpenSessions) Add(session string) { o.o.add(session) }
+
+// Remove runs f with the last conversation that has it.
+func (o *OpenSessions) Remove(session string, f func() error) error { return o.o.remove(session, f) }
+
+// UnlessOpen runs f unless one has it.
+func (o *OpenSessions) UnlessOpen(session string, f func() error) error {
+	return o.o.unlessOpen(session, f)
+}
+
+// Len is how many sessions are known.
+func (o *OpenSessions) Len() int { return len(o.o.open) }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 )
 
@@ -22,43 +21,6 @@ const (
 	outputs  = "outputs"
 	detaches = "detached"
 )
-
-// openSessions counts the conversations that have a session, or had it and are
-// not closed. Safe for concurrent use.
-type openSessions struct {
-	mu   sync.Mutex
-	open map[string]int
-}
-
-func (o *openSessions) add(session string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.open == nil {
-		o.open = map[string]int{}
-	}
-	o.open[session]++
-}
-
-// remove runs f when no other conversation has the session.
-func (o *openSessions) remove(session string, f func() error) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.open[session]--; o.open[session] > 0 {
-		return nil
-	}
-	delete(o.open, session)
-	return f()
-}
-
-// unlessOpen runs f unless a conversation has the session; none gets it meanwhile.
-func (o *openSessions) unlessOpen(session string, f func() error) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.open[session] > 0 {
-		return nil
-	}
-	return f()
-}
 
 // outputDir is where copilot puts results that are too long for the model.
 func (c *conversation) outputDir() string { return filepath.Join(c.b.home(), outputs, c.session) }
