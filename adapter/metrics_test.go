@@ -29,12 +29,12 @@ func odd() adapter.Sources {
 				Backends: map[string]runs.BackendStats{"simulate": {
 					Ended: map[runs.Ending]int64{{State: "odd", ErrorType: "odd"}: 3, {State: events.Completed}: 4}, Starts: map[string]int64{"odd": 5},
 					Conversations: map[string]int{"odd": 6}, Breaker: runs.BreakerInfo{State: "open", LastError: "odd"},
-					Run: h.Times(), FirstDelta: h.Times(), Start: h.Times(),
+					Run: h.Times(), FirstDelta: h.Times(), Start: h.Times(), Unknown: 13,
 				}},
 			}
 		},
 		Log: func() journal.Stats {
-			return journal.Stats{Events: map[events.Type]int64{"odd": 7, "": 8, events.TypeEnd: 9}, DiskFull: true, Lag: 10}
+			return journal.Stats{Events: map[events.Type]int64{"odd": 7, "": 8, events.TypeEnd: 9}, DiskFull: true, Lag: 10, WriteErrors: 14}
 		},
 		Requests: func() map[events.RequestKind]int { return map[events.RequestKind]int{"odd": 11} },
 		Children: func() int { return 12 },
@@ -64,6 +64,8 @@ func TestNoWordOfOthersIsALabel(t *testing.T) {
 		`innerd_agent_processes 12`,
 		`innerd_reader_lag_events 10`,
 		`innerd_journal_disk_full 1`,
+		`innerd_journal_write_errors_total 14`,
+		`innerd_agent_unknown_messages_total{backend="simulate"} 13`,
 		`innerd_breaker_state{backend="simulate",state="open"} 1`,
 		`innerd_http_requests_total{code="404",method="other",route="other"} 1`,
 		`innerd_run_first_delta_seconds_bucket{backend="simulate",le="1"} 1`,
