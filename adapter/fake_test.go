@@ -39,6 +39,7 @@ type fake struct {
 	answers  []any
 	err      error // of every other call
 	verdict  toolbridge.Verdict
+	unknown  map[string]int64 // what the agent said that nobody understood
 }
 
 func newFake(t testing.TB) *fake {
@@ -157,7 +158,9 @@ func (f *fake) Steer(_ context.Context, _, id string, msgs []history.Message) (r
 }
 
 func (f *fake) Backends(context.Context) []runs.BackendInfo {
-	return []runs.BackendInfo{{Name: "fake", Status: backends.Status{Usable: true, Version: "1", Capabilities: backends.Capabilities{Tools: true}}}}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return []runs.BackendInfo{{Name: "fake", Status: backends.Status{Usable: true, Version: "1", Capabilities: backends.Capabilities{Tools: true}}, Unknown: f.unknown}}
 }
 
 func (f *fake) ToolResult(owner, id string, r toolbridge.Result) toolbridge.Verdict {

@@ -336,6 +336,7 @@ func TestSend(t *testing.T) {
 
 func TestDebugStreams(t *testing.T) {
 	s := serve(t, func(o *adapter.Options) { o.Open, o.Keys = false, adapter.ParseKeys("a:sa,b:sb") })
+	s.fake.unknown = map[string]int64{"new/event": 2}
 	s.key = "sa"
 	r := s.stream(t, "POST", "/message:stream", `{}`)
 	run := <-s.fake.started
@@ -343,7 +344,7 @@ func TestDebugStreams(t *testing.T) {
 	second := s.stream(t, "GET", "/tasks/"+run.ID()+"/events", "")
 	second.want("session.task_id")
 	code, body := s.call(t, "GET", "/debug/streams", "")
-	for _, want := range []string{`"stream_count":2`, `"task-0001":{"readers":2,`, `"server_uptime":`} {
+	for _, want := range []string{`"stream_count":2`, `"task-0001":{"readers":2,`, `"server_uptime":`, `"unknown_events":{"new/event":2}`} {
 		if code != 200 || !strings.Contains(body, want) {
 			t.Errorf("%d %s, want %s", code, body, want)
 		}
