@@ -158,3 +158,6 @@ func (b *Backend) SetInputLimit(d time.Duration) { b.inputLimit = d }
 
 // Args is the command line of a process.
 func Args() []string { return args() }
+
+// IsNative reports whether a name is known as that of a tool of codex's own.
+func IsNative(name string) bool { return isNative(name) }

@@ -25,7 +25,17 @@ var nativeNames = map[string]bool{
 	"send_message": true, "followup_task": true, "interrupt_agent": true, "list_agents": true,
 	"request_user_input_async": true, "send_message_to_user_async": true, "request_permissions": true,
 	"list_mcp_resources": true, "list_mcp_resource_templates": true, "read_mcp_resource": true,
-	"image_generation": true, "functions": true, "clock": true, "collaboration": true, "multi_agent_v1": true,
+	"image_generation": true,
+}
+
+// nativeGroups are the groups in which codex declares some of them. A program of
+// a newer model calls these as GROUP__NAME.
+var nativeGroups = map[string]bool{"functions": true, "clock": true, "collaboration": true, "multi_agent_v1": true}
+
+// isNative reports whether codex has, or may have, a tool of this name for itself.
+func isNative(name string) bool {
+	group, _, _ := strings.Cut(name, "__")
+	return nativeNames[name] || nativeGroups[group] || strings.HasPrefix(name, "mcp__")
 }
 
 // toolset is the host's tools under the names that the model sees.
@@ -69,7 +79,7 @@ func mangle(name string) string {
 		}
 		return '_'
 	}, name)
-	if s == "" || nativeNames[s] || strings.HasPrefix(s, "mcp__") {
+	if s == "" || isNative(s) {
 		s = prefixed + s
 	}
 	if len(s) <= maxToolName {
