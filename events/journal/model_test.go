@@ -247,6 +247,15 @@ func FuzzRecover(f *testing.F) {
 	for bad := range mutate.Bytes([]byte(line(1)+line(2)+line(3)+line(4)+line(5)), 30) {
 		f.Add(bad, []byte{}, len(bad)%2 == 0)
 	}
+	const kept = "../../test/testdata/state-v1/runs/*/000000000001."
+	indexes := mutate.Files(f, kept+"idx", 1)
+	for i, segment := range mutate.Files(f, kept+"jsonl", 1) {
+		index := indexes[i%len(indexes)] // some have another's
+		f.Add(segment, index, false)
+		for bad := range mutate.Bytes(segment, 4) {
+			f.Add(bad, index, len(bad)%2 == 0)
+		}
+	}
 	f.Fuzz(func(t *testing.T, segment, index []byte, ended bool) {
 		dir := t.TempDir()
 		fast := newFaults()

@@ -161,8 +161,25 @@ func FuzzReader(f *testing.F) {
 	for bad := range mutate.Bytes([]byte("\ufeffid: 1\r\ndata: x\rdata: y\n\n: c\nevent: e\ndata\n\nid: 2\ndata: z\n\n"), 200) {
 		f.Add(bad, len(bad))
 	}
+	for _, run := range mutate.Files(f, "../../test/testdata/state-v1/runs/*/*.jsonl", 1) {
+		var seed []byte
+		for line := range bytes.Lines(run) {
+			e, err := events.ParseLine(line)
+			if err != nil {
+				f.Fatal(err)
+			}
+			seed = fmt.Appendf(seed, "id: %d\ndata: %s\n", e.ID, line)
+		}
+		f.Add(seed, 1)
+		for bad := range mutate.Bytes(seed, 30) {
+			f.Add(bad, len(bad))
+		}
+	}
 	f.Fuzz(func(t *testing.T, in []byte, piece int) {
 		opt := &sse.Options{MaxBytes: 200}
+		if piece%2 != 0 {
+			opt.MaxBytes = 4 << 10 // most events are longer than that
+		}
 		a, aerr := frames(bytes.NewReader(in), opt)
 		b, berr := frames(&pieces{b: in, n: max(piece%17, 1)}, opt)
 		if d := cmp.Diff(a, b); d != "" || !errors.Is(aerr, berr) {

@@ -7,6 +7,7 @@ import (
 	"testing/iotest"
 
 	"innerd/backends/internal/proc"
+	"innerd/test/mutate"
 )
 
 func TestReadLinesSizes(t *testing.T) {
@@ -28,6 +29,15 @@ func FuzzReadLines(f *testing.F) {
 	f.Add([]byte("a\n\nbc\nlonger than the limit\nd"), 5)
 	f.Add([]byte("\x00\xff\r\n"), 1)
 	f.Add(bytes.Repeat([]byte("0123456789"), 20_000), 150_000)
+	for _, agent := range []string{"claude", "codex", "copilot"} {
+		for _, said := range mutate.Printed(f, "../../../test/testdata/"+agent+"/*.jsonl", 6) {
+			seed := mutate.Lines(said)
+			f.Add(seed, len(seed))
+			for bad := range mutate.Bytes(seed, 5) {
+				f.Add(bad, 1000) // some of its lines are longer
+			}
+		}
+	}
 	f.Fuzz(func(t *testing.T, text []byte, limit int) {
 		if limit <= 0 {
 			return

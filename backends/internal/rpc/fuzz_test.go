@@ -32,6 +32,13 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"id":1,"result":{}}`))
 	f.Add([]byte("{\"method\":\"a\",\"params\":[1]}\n{\"id\":\"x\",\"method\":\"b\"}"))
 	f.Add([]byte("\x00\xff\n\n{"))
+	for _, said := range mutate.Printed(f, "../../../test/testdata/codex/*.jsonl", 4) {
+		seed := mutate.Lines(said)
+		f.Add(seed)
+		for bad := range mutate.Bytes(seed, 10) {
+			f.Add(bad)
+		}
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		pings := 0
 		p := counter(rpc.Lines, &pings)
@@ -53,6 +60,16 @@ func FuzzHeaders(f *testing.F) {
 	f.Add([]byte("\u0130content-length: 5\n\nK"))
 	for bad := range mutate.Bytes([]byte("Warning\r\nContent-Type: x\r\nCONTENT-LENGTH: 14\r\n\r\n{\"method\":\"x\"}Content-Length: 2\r\n\r\n{}"), 100) {
 		f.Add(bad)
+	}
+	for _, said := range mutate.Printed(f, "../../../test/testdata/copilot/*.jsonl", 4) {
+		var seed []byte
+		for _, m := range said {
+			seed = fmt.Appendf(seed, "Content-Length: %d\r\n\r\n%s", len(m), m)
+		}
+		f.Add(seed)
+		for bad := range mutate.Bytes(seed, 10) {
+			f.Add(bad)
+		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		pings := 0
