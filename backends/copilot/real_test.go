@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -53,6 +54,8 @@ func TestReal(t *testing.T) {
 	t.Run("providers", func(t *testing.T) { realProviders(t, b, backend) })
 	t.Run("setsid", func(t *testing.T) { realSetsid(t, b, backend) })
 	t.Run("images", func(t *testing.T) { realImages(t, b, backend) })
+	t.Run("modes", func(t *testing.T) { realModes(t, b, backend) })
+	t.Run("attachments", func(t *testing.T) { realAttachments(t, b, backend) })
 	t.Run("large result", func(t *testing.T) { realLarge(t, b, backend) })
 	t.Run("detached", func(t *testing.T) { realDetached(t, b, backend) })
 	t.Run("stopped", func(t *testing.T) { realStopped(t, b) })
@@ -209,11 +212,13 @@ func realLarge(t *testing.T, b *bench, backend *copilot.Backend) {
 
 // realGitHub: a token reaches GitHub in a header and the account's model
 // answers; a run costs what its user's input does, however many requests the
-// agent makes of it.
+// agent makes of it. The token is in no file and no process of the agent's.
 func realGitHub(t *testing.T, b *bench) {
 	s := b.seat(t)
 	s.sc.Accept("gho_dummy")
-	s.sc.Add(modelstub.Say(modelstub.Tool("bash", map[string]any{"command": "echo $GITHUB_TOKEN", "description": "d"})), modelstub.Say(modelstub.Text("Here.")))
+	s.sc.Add(modelstub.Say(modelstub.Tool("bash", map[string]any{
+		"command": "env; cat /proc/$PPID/environ /proc/$PPID/cmdline | tr '\\0' '\\n'; echo END", "description": "d",
+	})), modelstub.Say(modelstub.Text("Here.")))
 	target, err := url.Parse(s.sc.V1())
 	if err != nil {
 		t.Fatal(err)
@@ -227,11 +232,12 @@ func realGitHub(t *testing.T, b *bench) {
 	}
 	kids := backends.NewChildren(backends.ChildrenOptions{Inherit: []string{"COPILOT_API_URL", "COPILOT_DEBUG_GITHUB_API_URL"}})
 	t.Cleanup(func() { _ = kids.Close(t.Context()) })
+	home, dir := t.TempDir(), t.TempDir()
 	backend := copilot.New(&copilot.Options{
-		Path: b.wrapper, Home: t.TempDir(), Children: kids, Getenv: env(map[string]string{"GITHUB_TOKEN": "gho_dummy"}),
+		Path: b.wrapper, Home: home, Children: kids, Getenv: env(map[string]string{"GITHUB_TOKEN": "gho_dummy"}),
 	})
 	t.Cleanup(func() { _ = backend.Close(t.Context()) })
-	c := openSeat(t, backend, s, func(cfg *backends.Config) { cfg.Credential, cfg.Env = nil, nil })
+	c := openSeat(t, backend, s, func(cfg *backends.Config) { cfg.Credential, cfg.Env, cfg.Dir = nil, nil, dir })
 	allow := backendtest.Reply{Kind: events.KindPermission, Many: true, Answer: events.Answer{Outcome: events.OutcomeAllowed}}
 	rec, _, err := run(t, t.Context(), c, backendtest.Turn{Host: backendtest.Host{Replies: []backendtest.Reply{allow}}}, backends.Settings{Model: "gpt-5.4"})
 	if err != nil || strings.Join(messages(rec), "|") != "Here." {
@@ -242,9 +248,16 @@ func realGitHub(t *testing.T, b *bench) {
 			t.Errorf("%s", backendtest.Dump(rec.Events()))
 		}
 	}
-	if r, _ := s.last(); strings.Contains(copilotscript.Heard(r), "gho_dummy") {
-		t.Error("a command saw the token")
+	r, _ := s.last()
+	if saw := r.ToolResult(); !strings.Contains(saw, "COPILOT_HOME="+home) || !strings.Contains(saw, "END") || strings.Contains(saw, "gho_dummy") {
+		t.Errorf("a command saw %q", saw)
 	}
+	inProcesses(t, "gho_dummy", home)
+	inFiles(t, "gho_dummy", home, dir)
+	if err := errors.Join(c.Close(t.Context()), backend.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	inFiles(t, "gho_dummy", home, dir) // nor in what is written at the end
 }
 
 // gitHub is as much of GitHub as the CLI needs; models answers for its models.
