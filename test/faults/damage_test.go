@@ -5,9 +5,12 @@ package faults_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +40,44 @@ func damaged(id int) []byte {
 	return fmt.Appendf(nil, `{"id":%d,"type":%q,"data":{}}`, id, events.TypeDamaged)
 }
 
+// saidDamaged fails the test unless the server has said of each run with
+// damaged events, in its log, that there are such, and has counted them all.
+// They must have been read.
+func (r *rig) saidDamaged(t testing.TB, logs map[string][][]byte) {
+	t.Helper()
+	n := 0
+	for task, lines := range logs {
+		here := n
+		for _, line := range lines {
+			if ledger.TypeOf(line) == events.TypeDamaged {
+				n++
+			}
+		}
+		if n > here {
+			server.Eventually(t, "the server says that the run is damaged", func() bool { return r.logged("can't be read", task) })
+		}
+	}
+	if counted := r.metric("innerd_events_damaged_total"); n == 0 || counted < n {
+		t.Errorf("%d events are damaged, %d were counted", n, counted)
+	}
+}
+
+// metric is the value of a metric without labels.
+func (r *rig) metric(name string) (value int) {
+	r.T.Helper()
+	_, all := r.Call(http.MethodGet, "/metrics", nil)
+	for line := range strings.Lines(string(all)) {
+		if text, ok := strings.CutPrefix(line, name+" "); ok {
+			if _, err := fmt.Sscan(text, &value); err != nil {
+				r.T.Errorf("%q: %v", line, err)
+			}
+			return value
+		}
+	}
+	r.T.Errorf("there is no metric %s", name)
+	return 0
+}
+
 // logOf is a log of given lines.
 func logOf(lines [][]byte) *ledger.Log {
 	log := &ledger.Log{}
@@ -46,19 +87,16 @@ func logOf(lines [][]byte) *ledger.Log {
 	return log
 }
 
-// flip changes one bit in the first so many bytes of a run's segment, of all
-// at 0, and gives the index of the line that it is in. The line end counts as
-// its line's.
-func flip(t testing.TB, path string, lines [][]byte, first int) int {
+// flip changes one bit of a run's segment, between two places from its
+// beginning, and gives the index of the line that it is in. The line end counts
+// as its line's.
+func flip(t testing.TB, path string, lines [][]byte, from, to int) int {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first == 0 {
-		first = len(raw)
-	}
-	at := rand.N(first)
+	at := from + rand.N(min(to, len(raw))-from)
 	raw[at] ^= 1 << rand.N(8)
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
@@ -91,7 +129,7 @@ func TestJournalWithAFlippedBit(t *testing.T) {
 	want := map[string][][]byte{}
 	for _, task := range tasks {
 		lines := r.lines(task)
-		i := flip(t, r.segment(task), lines, 0)
+		i := flip(t, r.segment(task), lines, 0, math.MaxInt)
 		lines[i] = damaged(i + 1)
 		want[task] = lines
 	}
@@ -102,8 +140,8 @@ func TestJournalWithAFlippedBit(t *testing.T) {
 		l := ledger.New()
 		taped(l, "who reads the damaged log", p).Whole()
 		all.Add(l.Compare(logOf(want[task])))
-		server.Eventually(t, "the server says that the run is damaged", func() bool { return r.logged("can't be read", task) })
 	}
+	r.saidDamaged(t, want)
 	result(t, fmt.Sprintf("one bit turned in each of %d logs: found, said, the rest served (simulate, Claude Code)", len(tasks)), all, time.Since(began))
 }
 
@@ -128,7 +166,7 @@ func TestFlippedBitInAnOpenRun(t *testing.T) {
 		want := map[string][][]byte{}
 		for _, p := range tapes {
 			lines := r.lines(p.TaskID())
-			i := flip(t, r.segment(p.TaskID()), lines, indexed)
+			i := flip(t, r.segment(p.TaskID()), lines, 0, indexed)
 			lines[i] = damaged(i + 1)
 			want[p.TaskID()] = lines
 		}
@@ -138,6 +176,7 @@ func TestFlippedBitInAnOpenRun(t *testing.T) {
 			all.Add(r.asLeft(t, task, lines))
 			r.endedBy(t, task, events.ErrAdapterRestarted)
 		}
+		r.saidDamaged(t, want)
 		unasked()
 		c.result(t, fmt.Sprintf("one bit turned in each of %d open logs", len(tapes)), all, began)
 	})
@@ -182,6 +221,7 @@ func TestJournalCutInALine(t *testing.T) {
 		for _, task := range open {
 			r.endedBy(t, task, events.ErrAdapterRestarted)
 		}
+		r.saidDamaged(t, want)
 		unasked()
 		c.result(t, fmt.Sprintf("%d logs cut in the middle of a line", len(want)), all, began)
 	})
