@@ -3,6 +3,7 @@ package openapi
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"innerd/adapter/a2a/spec"
@@ -98,6 +99,9 @@ func a2a() []Operation {
 			ops = append(a2aRoots(), ops...)
 		}
 		for _, o := range ops {
+			if o.ID == "a2aCard" && at.name != "" {
+				o.Faults = append(slices.Clone(o.Faults), a2aFaults(http.StatusNotFound)...) // there may be no such agent
+			}
 			o.Path, o.ID, o.Title, o.Tag = at.prefix+o.Path, o.ID+at.name, o.Title+at.of, "a2a"
 			if at.name != "" && o.Body != nil {
 				body := *o.Body

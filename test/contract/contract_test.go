@@ -59,6 +59,8 @@ func TestWhatTheDocumentSays(t *testing.T) {
 		"no body":                        {"DELETE", "/tasks/t", 204, "", "", true},
 		"a body where there is none":     {"DELETE", "/tasks/t", 204, "application/json", "{}", false},
 		"no such path":                   {"GET", "/nowhere", 404, "application/json", notFound, true},
+		"a path that leads up":           {"GET", "/a2a/tasks/..", 404, "application/json", notFound, true},
+		"a path that leads up, found":    {"GET", "/tasks/../tasks/t", 200, "application/json", goodTask, false},
 		"a path that is not there":       {"GET", "/nowhere", 200, "application/json", "{}", false},
 		"a head":                         {"HEAD", "/health", 200, "application/json", "", true},
 		"a stream":                       {"POST", "/message:stream", 200, "text/event-stream", first + "data: [DONE]\n\n", true},

@@ -80,7 +80,7 @@ func TestKeysAreApart(t *testing.T) {
 	strangers := func(phase, call, request string) {
 		for _, task := range []string{p.TaskID(), ended.TaskID()} {
 			tryAll(t, s, phase, map[string]string{
-				"id": task, "request_id": request, "tool_call_id": call, "sha256": sha[1], "name": marker, "tenant": "simulate", "configId": "1", "conversation": conv.ID,
+				"id": task, "request_id": request, "tool_call_id": call, "sha256": sha[1], "name": marker, "tenant": "simulate", "configId": "1", "profile": "heap", "conversation": conv.ID,
 			})
 		}
 	}
@@ -127,12 +127,7 @@ func tryAll(t *testing.T, s *server.Server, phase string, ids map[string]string)
 		if o.id == "init" {
 			continue
 		}
-		path := parameter.ReplaceAllStringFunc(o.path, func(p string) string {
-			if strings.HasPrefix(o.path, "/conversations/") {
-				return ids["conversation"]
-			}
-			return ids[strings.Trim(p, "{}")]
-		})
+		path := fill(t, o.path, ids)
 		var body any
 		if o.method == http.MethodPost {
 			body = obj{}

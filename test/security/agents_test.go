@@ -5,10 +5,8 @@ package security_test
 import (
 	"bytes"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -109,51 +107,4 @@ func holders(path string) (pids []int) {
 		}
 	}
 	return pids
-}
-
-// The token that an agent has for the host's tools opens nothing else: not its
-// own permission request, not the results of its own calls.
-func TestBridgeTokenOpensNothingElse(t *testing.T) {
-	t.Parallel()
-	a := reals[1]
-	stub := modelstub.New()
-	t.Cleanup(stub.Close)
-	dir := t.TempDir()
-	seen, wrapper := filepath.Join(dir, "stdin"), filepath.Join(dir, "codex")
-	script := fmt.Sprintf("#!/bin/sh\ncase \" $* \" in *app-server*) tee -a %s | exec %s \"$@\";; *) exec %[2]s \"$@\";; esac\n", seen, a.path(t).Path)
-	agents.WriteProgram(t, wrapper, script)
-	s := server.New(t, innerd)
-	s.Env = append(s.Env, a.variable+"="+wrapper)
-	s.Start()
-	sc := stub.Scenario()
-	sc.Func(shell("echo asked", "Done."))
-	p := s.Post(t, a.turn(sc, obj{
-		"permission_mode": "ask", "agent_options": obj{"tools": "mcp"}, "detach": true,
-		"native_tool_schemas": []any{obj{"name": "look", "parameters": obj{"type": "object"}}},
-	}))
-	request := server.Until[events.PermissionRequest](p, 1).RequestID
-	stdin, err := os.ReadFile(seen)
-	token := regexp.MustCompile(`Bearer ([A-Za-z0-9_-]{20,})`).FindSubmatch(stdin)
-	if err != nil || token == nil {
-		t.Fatalf("the agent was given no token: %v", err)
-	}
-	for _, o := range operations(t) {
-		if o.open || o.id == "init" {
-			continue
-		}
-		path := parameter.ReplaceAllStringFunc(o.path, func(name string) string {
-			return map[string]string{"{id}": p.TaskID(), "{request_id}": request}[name] + ""
-		})
-		if strings.Contains(path, "//") {
-			continue
-		}
-		if got := call(t, s, string(token[1]), o.method, path, obj{"option": "allow_once", "text": "yes", "result": "yes"}); got.status != http.StatusUnauthorized {
-			t.Errorf("%s %s: %d %.100s", o.method, path, got.status, got.body)
-		}
-	}
-	if n := len(server.Of[events.PermissionResolved](p)); n > 0 {
-		t.Errorf("the request was resolved: %s", p)
-	}
-	s.Do(http.MethodPost, "/tasks/"+p.TaskID()+"/requests/"+request, obj{"option": "deny"}, nil)
-	p.Whole()
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"innerd/test/contract"
 	"innerd/test/server"
 )
 
@@ -46,8 +47,10 @@ func simulate(text string, meta obj, steps ...any) obj {
 	return obj{"messages": []any{obj{"role": "user", "content": text}}, "metadata": m}
 }
 
+// client makes calls of all kinds. What is answered to those that name their test
+// must be what docs/openapi.json says.
 var client = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+	Transport:     contract.Transport(&http.Transport{DisableKeepAlives: true, DisableCompression: true}, nil),
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
@@ -73,7 +76,7 @@ func call(t testing.TB, s *server.Server, key, method, path string, body any, he
 		}
 		r = bytes.NewReader(raw)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), server.Soon)
+	ctx, cancel := context.WithTimeout(contract.With(t.Context(), t), server.Soon)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, s.URL()+path, r)
 	if err != nil {
