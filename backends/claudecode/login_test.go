@@ -3,18 +3,18 @@ package claudecode_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"innerd/test/agents"
-
 	"innerd/backends"
 	"innerd/backends/backendtest"
 	"innerd/backends/claudecode"
 	"innerd/events"
+	"innerd/test/agents"
 )
 
 // script writes a program that answers --version, and counts how often.
@@ -189,6 +189,22 @@ func TestLoginCommand(t *testing.T) {
 	b = claudecode.New(&claudecode.Options{Path: "/no/such", Home: home, Children: children(t), Getenv: env(nil)})
 	if _, err := b.Login(); err == nil {
 		t.Error("a login without a program")
+	}
+}
+
+// TestLoginIsKnown: the real CLI knows the login that innerd runs; asked for its
+// help it begins none, and there is no way out for one that does.
+func TestLoginIsKnown(t *testing.T) {
+	t.Parallel()
+	l, err := claudecode.New(&claudecode.Options{Path: agents.Claude(t).Path, Home: t.TempDir(), Children: children(t), Getenv: env(nil)}).Login()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), l.Path, append(slices.Clone(l.Args), "--help")...)
+	cmd.Env = append(l.Env, "HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9")
+	out, err := cmd.CombinedOutput()
+	if help := string(out); err != nil || !strings.Contains(help, "Usage: claude auth login ") {
+		t.Errorf("%v: %s", err, help)
 	}
 }
 

@@ -3,17 +3,17 @@ package codex_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"innerd/test/agents"
-
 	"innerd/backends"
 	"innerd/backends/codex"
 	"innerd/events"
+	"innerd/test/agents"
 )
 
 // versionScript writes a program that answers --version, and counts how often.
@@ -188,6 +188,22 @@ func TestLogin(t *testing.T) {
 	}
 	if s := b.Probe(t.Context()); s.Login != "login" {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestLoginIsKnown: the real CLI knows the login that innerd runs; asked for its
+// help it begins none, and there is no way out for one that does.
+func TestLoginIsKnown(t *testing.T) {
+	t.Parallel()
+	l, err := codex.New(&codex.Options{Path: agents.Codex(t).Path, Home: t.TempDir(), Children: children(t), Getenv: env(nil)}).Login()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), l.Path, append(slices.Clone(l.Args), "--help")...)
+	cmd.Env = append(l.Env, "HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9")
+	out, err := cmd.CombinedOutput()
+	if help := string(out); err != nil || !strings.Contains(help, "Usage: codex login ") || !strings.Contains(help, "\n      --device-auth") {
+		t.Errorf("%v: %s", err, help)
 	}
 }
 

@@ -5,17 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"innerd/test/agents"
 
 	"innerd/backends"
 	"innerd/backends/backendtest"
 	"innerd/backends/copilot"
 	"innerd/events"
+	"innerd/test/agents"
 )
 
 func children(t *testing.T) *backends.Children {
@@ -145,6 +146,22 @@ func TestLoader(t *testing.T) {
 	login, err := b.Login()
 	if err != nil || login.Path != real || len(login.Args) != 1 || login.Args[0] != "login" {
 		t.Errorf("%+v, %v", login, err)
+	}
+}
+
+// TestLoginIsKnown: the real CLI knows the login that innerd runs; asked for its
+// help it begins none, and there is no way out for one that does.
+func TestLoginIsKnown(t *testing.T) {
+	t.Parallel()
+	l, err := copilot.New(&copilot.Options{Path: agents.Copilot(t).Path, Home: t.TempDir(), Children: children(t), Getenv: env(nil)}).Login()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), l.Path, append(slices.Clone(l.Args), "--help")...)
+	cmd.Env = append(l.Env, "HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9")
+	out, err := cmd.CombinedOutput()
+	if help := string(out); err != nil || !strings.Contains(help, "Usage: copilot login ") || !strings.Contains(help, "OAuth") {
+		t.Errorf("%v: %s", err, help)
 	}
 }
 
