@@ -8,5 +8,7 @@
 // files. The host's tools are external tools of the session. Every native tool
 // asks for permission first, by a hook that answers "ask". The goroutine that
 // reads stdout makes all events of a turn, in order, and never waits for the
-// process: answers go through its queue.
+// process: answers go through its queue. It does wait for the log of the run
+// that an event belongs to: where that waits for its disk, every session of the
+// process is heard later.
 package copilot

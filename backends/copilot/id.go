@@ -5,7 +5,9 @@ import (
 	"fmt"
 )
 
-// newID is a random id of a session, in the form of copilot's own.
+// newID is a random id of a session, in the form of copilot's own. It must be
+// new: a session.create with an id that is in use succeeds without a word, and
+// two conversations would have one session.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -81,7 +81,9 @@ type event struct {
 }
 
 // data is the payload of an event, with the fields of all types together: one
-// pass that forgives a field of another type, which is then left out.
+// pass that forgives a field of another type, which is then left out. Its turnId
+// is not among them: it begins anew with each send, and tells no turns apart.
+// Messages, calls and requests have ids of their own.
 type data struct {
 	MessageID    string        `json:"messageId"`
 	ReasoningID  string        `json:"reasoningId"`
