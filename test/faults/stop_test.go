@@ -5,7 +5,9 @@ package faults_test
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,9 @@ type state struct {
 	there func(*server.Tape)
 	last  bool // it begins when the others are there
 	over  bool // it may have ended first
+	alone bool // its host has hung up, and nobody follows it
+
+	canceled bool // or it was, while the server stopped
 }
 
 func sees[T any](n int) func(*server.Tape) { return func(p *server.Tape) { server.Until[T](p, n) } }
@@ -42,11 +47,22 @@ func simulatedStates() map[string]state {
 		"running":     {body: in("one after another", simulate(`[{"stall":true}]`, nil)), there: sees[events.TaskID](1)},
 		"then queued": {body: in("one after another", simulate(`[{"text":"never"}]`, nil)), there: sees[events.Status](1)},
 	}
+	out["nobody there"] = hungUp(simulate(`[{"text":"a"},{"stall":true}]`, nil))
 	for i := range 12 {
 		steps := fmt.Sprintf(`[{"tool":{"name":"t","input":{},"ms":%d}},{"text":"over"}]`, i*4)
 		out[fmt.Sprintf("ending %d", i)] = state{body: simulate(steps, nil), there: sees[events.TaskID](1), last: true, over: true}
 	}
 	return out
+}
+
+// hungUp is a run in the time that it has without a reader.
+func hungUp(b map[string]any) state {
+	b["metadata"].(map[string]any)["detach"] = false
+	b["metadata"].(map[string]any)["detach_grace_s"] = 600
+	return state{body: b, alone: true, there: func(p *server.Tape) {
+		server.Until[events.MessageDelta](p, 1)
+		p.HangUp()
+	}}
 }
 
 // stopped brings a server's runs where they shall be, has it told to stop, and
@@ -60,7 +76,9 @@ func stopped(t *testing.T, r *rig, states map[string]state, then func()) ledger.
 			if states[name].last == last {
 				p := r.Post(t, states[name].body)
 				tapes[name], ledgers[name] = p, ledger.New()
-				followers = append(followers, r.attached(ledgers[name], name+": a follower", p.TaskID(), 0))
+				if !states[name].alone {
+					followers = append(followers, r.attached(ledgers[name], name+": a follower", p.TaskID(), 0))
+				}
 			}
 		}
 		for _, name := range names {
@@ -86,18 +104,32 @@ func stopped(t *testing.T, r *rig, states map[string]state, then func()) ledger.
 	r.start()
 	var all ledger.Result
 	for _, name := range names {
-		p := tapes[name].Whole()
-		f, end := p.Failure(), p.End()
-		shut := f != nil && f.ErrorType == events.ErrShutdown && end.State == events.Failed && end.Reason == events.ErrShutdown
-		if !shut && !(states[name].over && end.State == events.Completed && f == nil) {
-			t.Errorf("%s: the run ended with %+v, %+v\n%s", name, f, end, p)
+		p := tapes[name]
+		if states[name].alone {
+			taped(ledgers[name], name+": who hung up", p)
+			p = r.Follow(t, p.TaskID(), "0")
 		}
-		taped(ledgers[name], name+": the POST", p).Whole()
+		states[name].ended(t, name, p.Whole())
+		taped(ledgers[name], name+": to the end", p).Whole()
 		r.late(ledgers[name], name+": afterwards", p.TaskID())
 		all.Add(r.compare(ledgers[name], p.TaskID()))
 	}
 	t.Logf("stopped in %v", took)
 	return all
+}
+
+// ended fails the test unless the run ended as one of a server that stops.
+func (s state) ended(t testing.TB, name string, p *server.Tape) {
+	t.Helper()
+	f, end := p.Failure(), p.End()
+	switch {
+	case f != nil && f.ErrorType == events.ErrShutdown && end.State == events.Failed && end.Reason == events.ErrShutdown:
+	case s.over && f == nil && end.State == events.Completed:
+	case s.canceled && f != nil && f.ErrorType == events.ErrCanceled && end.State == events.Canceled:
+		t.Logf("%s: it was canceled", name)
+	default:
+		t.Errorf("%s: the run ended with %+v, %+v\n%s", name, f, end, p)
+	}
 }
 
 // A server that is told to stop ends every run, whatever it is doing, and its
@@ -112,10 +144,12 @@ func TestStopInEveryState(t *testing.T) {
 
 // claudeStates are what the real Claude Code may be doing.
 type claudeStates struct {
+	r         *rig
 	stub      *modelstub.Server
 	scenarios []*modelstub.Scenario
 	gate      *modelstub.Gate // is never passed
 	file      grown           // is written to by its commands
+	other     grown           // by the one whose run is canceled
 }
 
 func (c *claudeStates) state(meta map[string]any, there func(*server.Tape), turns ...modelstub.Turn) state {
@@ -126,8 +160,8 @@ func (c *claudeStates) state(meta map[string]any, there func(*server.Tape), turn
 	return state{body: body("claude-code", "Go on.", all), there: there}
 }
 
-func (c *claudeStates) bash(more map[string]any) modelstub.Block {
-	input := map[string]any{"command": c.file.command, "description": "A loop"}
+func (c *claudeStates) bash(file grown, more map[string]any) modelstub.Block {
+	input := map[string]any{"command": file.command, "description": "A loop"}
 	maps.Copy(input, more)
 	return modelstub.Tool("Bash", input)
 }
@@ -140,10 +174,10 @@ func (c *claudeStates) all() map[string]state {
 	out := map[string]state{
 		"text":        c.state(nil, sees[events.MessageDelta](2), modelstub.Say(half)),
 		"reasoning":   c.state(nil, sees[events.ReasoningDelta](1), modelstub.Say(modelstub.Thinking("half a thought and ").Hold(c.gate).Add("the rest"))),
-		"native tool": c.state(nil, sees[events.ToolCall](1), modelstub.Say(c.bash(nil))),
-		"background":  c.state(map[string]any{"background": "wait"}, sees[events.Message](1), modelstub.Say(c.bash(map[string]any{"run_in_background": true})), modelstub.Say(modelstub.Text("It runs.")).Forever()),
+		"native tool": c.state(nil, sees[events.ToolCall](1), modelstub.Say(c.bash(c.file, nil))),
+		"background":  c.state(map[string]any{"background": "wait"}, sees[events.Message](1), modelstub.Say(c.bash(c.file, map[string]any{"run_in_background": true})), modelstub.Say(modelstub.Text("It runs.")).Forever()),
 		"call":        c.state(map[string]any{"native_tool_schemas": lookSchemas}, sees[events.ToolRequest](1), modelstub.Say(modelstub.Tool("mcp__host__look", map[string]any{}))),
-		"permission":  c.state(map[string]any{"permission_mode": "ask"}, sees[events.PermissionRequest](1), modelstub.Say(c.bash(nil))),
+		"permission":  c.state(map[string]any{"permission_mode": "ask"}, sees[events.PermissionRequest](1), modelstub.Say(c.bash(c.file, nil))),
 		"question":    c.state(map[string]any{"interactive": true}, sees[events.InputRequired](1), modelstub.Say(modelstub.Tool("AskUserQuestion", question))),
 		"retrying":    c.state(nil, seesStatus(events.StateRetrying), modelstub.RateLimited(time.Minute), modelstub.Say(modelstub.Text("too late"))),
 		"running":     c.state(nil, sees[events.MessageDelta](1), modelstub.Say(half)),
@@ -152,12 +186,47 @@ func (c *claudeStates) all() map[string]state {
 	for _, name := range []string{"running", "then queued"} {
 		in("one after another", out[name].body)
 	}
+	out["nobody there"] = hungUp(c.state(nil, nil, modelstub.Say(half)).body)
+	canceling := c.state(nil, func(p *server.Tape) {
+		server.Until[events.ToolCall](p, 1)
+		c.cancels(p)
+	}, modelstub.Say(c.bash(c.other, nil)))
+	canceling.last, canceling.canceled = true, true
+	out["canceling"] = canceling
 	for name, there := range map[string]func(*server.Tape){"opening": sees[events.Status](1), "ending": sees[events.Message](1)} {
 		last := c.state(nil, there, modelstub.Say(modelstub.Text("too late")))
 		last.last, last.over = true, true
 		out[name] = last
 	}
 	return out
+}
+
+// cancels has a run canceled, whose command does not hear of it, and returns
+// when that is on its way.
+func (c *claudeStates) cancels(p *server.Tape) {
+	t, task := c.r.T, p.TaskID()
+	server.Eventually(t, "the command runs", func() bool { return c.other.size() > 2 })
+	over := make(chan struct{})
+	go func() { // ends with the run, or the server
+		defer close(over)
+		req, err := http.NewRequest(http.MethodPost, c.r.URL()+"/tasks/"+task+":cancel", strings.NewReader("{}"))
+		if err != nil {
+			return
+		}
+		req.Header.Set("Authorization", "Bearer "+c.r.Key())
+		if resp, err := client.Do(req); err == nil { // how it is answered is others' test
+			_ = resp.Body.Close()
+		}
+	}()
+	t.Cleanup(func() { <-over })
+	server.Eventually(t, "the run is being canceled", func() bool {
+		var now struct {
+			Canceling bool
+			Status    struct{ State string }
+		}
+		c.r.Do(http.MethodGet, "/tasks/"+task, nil, &now)
+		return now.Canceling || now.Status.State == events.Canceled
+	})
 }
 
 func seesStatus(state string) func(*server.Tape) {
@@ -178,17 +247,22 @@ func (c *claudeStates) asked() (n int) {
 func TestStopInEveryStateOfClaude(t *testing.T) {
 	r := newRig(t)
 	r.claude()
-	c := &claudeStates{stub: modelstub.New(), gate: modelstub.NewGate(), file: growing(r, 0)}
+	c := &claudeStates{r: r, stub: modelstub.New(), gate: modelstub.NewGate(), file: growing(r, 0), other: growing(r, 1)}
 	t.Cleanup(c.stub.Close)
 	t.Cleanup(c.gate.Release)
 	states := c.all()
 	r.Args = append(r.Args, "--max-warm", fmt.Sprint(len(states))) // nobody waits for a place
 	r.start()
 	began := time.Now()
-	size, before := int64(0), 0
-	res := stopped(t, r, states, func() { size, before = c.file.size(), c.asked() })
-	if left := c.file.holders(); size == 0 || c.file.size() != size || len(left) > 0 || c.asked() != before {
-		t.Errorf("after the stop the file grew from %d to %d, the model was asked %d times; %s", size, c.file.size(), c.asked()-before, server.Describe(left))
+	before, size, otherSize := 0, int64(0), int64(0)
+	res := stopped(t, r, states, func() { before, size, otherSize = c.asked(), c.file.size(), c.other.size() })
+	for file, was := range map[grown]int64{c.file: size, c.other: otherSize} {
+		if left := file.holders(); was == 0 || file.size() != was || len(left) > 0 {
+			t.Errorf("after the stop %s grew from %d to %d; %s", file.path, was, file.size(), server.Describe(left))
+		}
+	}
+	if n := c.asked(); n != before {
+		t.Errorf("after the stop the model was asked %d times", n-before)
 	}
 	result(t, fmt.Sprintf("SIGTERM with runs in %d states (Claude Code)", len(states)), res, time.Since(began))
 }
