@@ -61,6 +61,7 @@ const (
 	NeedCompact Need = "compact"
 
 	NeedFiles      Need = "files"      // own tools that change files
+	NeedAddDirs    Need = "add_dirs"   // it works in more than one directory
 	NeedSubagents  Need = "subagents"  // its model can start other agents
 	NeedBackground Need = "background" // commands that run on while its model goes on
 	NeedModels     Need = "models"     // a model can be chosen
@@ -94,7 +95,7 @@ type Turn struct {
 	Host Host
 	Want Want
 
-	Files   map[string]string // written into the conversation's directory before
+	Files   map[string]string // written before; paths in the conversation's directory, or absolute
 	Compact *Compact          // before the turn the host asks for it; needs NeedCompact
 	Tools   []backends.Tool   // of the host, besides those that the steps call
 	// Set is the rest of the settings: what is set here stands. System, Tools,
@@ -105,6 +106,7 @@ type Turn struct {
 // What the texts of a case may hold: the suite puts in what it stands for.
 const (
 	InDir        = "{dir}"         // the conversation's directory
+	InAdded      = "{added}"       // a directory beside it, which is one of Config.AddDirs then
 	InModel      = "{model}"       // Rig.Models[0]
 	InOtherModel = "{other-model}" // Rig.Models[1]
 	InEffort     = "{effort}"      // Rig.Efforts[0]
@@ -217,8 +219,8 @@ type Want struct {
 	HeardFiles []string
 	// Changes are all changes of files that were told, in order.
 	Changes []ChangeWant
-	// Disk is what files of the conversation's directory hold after the turn;
-	// nil is a file that is not there.
+	// Disk is what files hold after the turn, by paths in the conversation's
+	// directory or absolute ones; nil is a file that is not there.
 	Disk map[string]*string
 	// Subagents are all that were started.
 	Subagents []SubagentWant
@@ -242,6 +244,12 @@ type Want struct {
 	Output string
 	// Counted are names of usage fields that must be there.
 	Counted []string
+	// Held is how long the model kept its first word back: the time to the first
+	// token is not shorter, and the whole duration not shorter than that.
+	Held time.Duration
+	// MaxRetries is how often the agent may tell at the most that it tries again;
+	// 0 is not checked.
+	MaxRetries int
 	// MaxAsks is how often the model may have been asked in the turn at the
 	// most, retries and probes too; 0 is not checked. For seats that are Counters.
 	MaxAsks int
@@ -266,9 +274,10 @@ type SubagentWant struct {
 
 // ToolWant is a call of the agent's own tool.
 type ToolWant struct {
+	Input    string // part of a text in its input
 	Output   string // part of its result
 	Success  bool
-	ExitCode *int // where the agent tells it
+	ExitCode *int // nil is not checked
 	Open     bool // it did not end
 }
 

@@ -99,14 +99,14 @@ func nativeCases() []Case {
 				{Tool: &Tool{Name: "shell", Input: shell("echo the output"), Output: "the output", ExitCode: number(0)}},
 				{Text: "It ran."},
 			},
-			Want: Want{Tools: []ToolWant{{Output: "the output", Success: true, ExitCode: number(0)}}, Said: []string{"It ran."}},
+			Want: Want{Tools: []ToolWant{{Input: "echo the output", Output: "the output", Success: true, ExitCode: number(0)}}, Said: []string{"It ran."}},
 		}),
 		one("native-tool-fails", "a tool that fails tells output and exit code", nil, Turn{
 			Steps: []Step{
 				{Tool: &Tool{Name: "shell", Input: shell("echo no such luck; exit 3"), Output: "no such luck", ExitCode: number(3)}},
 				{Text: "It failed."},
 			},
-			Want: Want{Tools: []ToolWant{{Output: "no such luck", ExitCode: number(3)}}, Said: []string{"It failed."}},
+			Want: Want{Tools: []ToolWant{{Input: "echo no such luck; exit 3", Output: "no such luck", ExitCode: number(3)}}, Said: []string{"It failed."}},
 		}),
 	}
 }

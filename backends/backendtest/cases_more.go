@@ -93,7 +93,7 @@ func moreErrorCases() []Case {
 	return []Case{
 		limited, stalled, out,
 		failed("error-refused", "a provider that is not there is told, and not waited for without an end",
-			Want{Error: events.ErrOverloaded, Unsaid: true}, Step{Refused: true}, Step{Text: "never said"}),
+			Want{Error: events.ErrOverloaded, Unsaid: true, States: []string{events.StateRetrying}, MaxRetries: asks}, Step{Refused: true}, Step{Text: "never said"}),
 		failed("error-cut-stream", "a provider that breaks off each time is told, and nothing of it stands",
 			Want{Error: events.ErrOverloaded, Unsaid: true}, Step{Cut: &Cut{Text: "This is half a"}}),
 	}

@@ -44,8 +44,21 @@ func fileCases() []Case {
 			Files: files, Steps: []Step{{Change: &ch}, {Text: "The file is as it should be."}}, Want: w,
 		})
 	}
-	three := map[string]string{"poem.txt": "one\ntwo\nthree\n"}
+	const poem = "one\ntwo\nthree\n"
+	three := map[string]string{"poem.txt": poem}
+	beside := file("add-dirs", "an agent works in each directory that the host gives it", map[string]string{"{added}/poem.txt": poem},
+		Change{Kind: "edit", Path: "{added}/poem.txt", Old: "two", New: "zwei"},
+		Want{
+			Changes: []ChangeWant{{Path: "{added}/poem.txt", Kind: "edit", Diff: []string{"-two", "+zwei"}}},
+			Disk:    map[string]*string{"{added}/poem.txt": text("one\nzwei\nthree\n")},
+		})
+	// Where all is allowed an agent may reach every directory: that it knows of this one is what makes it an added one.
+	known := one("add-dirs-told", "a model looks for work in each directory that the host gives it", []Need{NeedAddDirs, NeedRequests}, Turn{
+		Prompt: "Where are you?", Steps: []Step{{Text: "In two places."}},
+		Want: Want{Said: []string{"In two places."}, Heard: []string{InAdded}},
+	})
 	return []Case{
+		needing(beside, NeedAddDirs), known,
 		file("file-create", "a host shows what an agent makes", nil,
 			Change{Kind: "create", Path: "{dir}/new.txt", Text: "alpha\nbeta\n"},
 			Want{
@@ -159,10 +172,14 @@ func maxTurnsCase() Case {
 // inputCases are attachments beside images.
 func inputCases() []Case {
 	attached := func(name, why string, p events.Part, content string) Case {
+		heard := []string{p.Name}
+		if p.Type != events.PartFile { // a text is told as it is
+			heard = append(heard, p.MimeType)
+		}
 		p.Data = base64.StdEncoding.EncodeToString([]byte(content))
 		return one(name, why, nil, Turn{
 			Prompt: "What is this?", Attach: []events.Part{p}, Steps: []Step{{Text: "It is a file."}},
-			Want: Want{Heard: []string{p.Name}, HeardFiles: []string{content}, Said: []string{"It is a file."}},
+			Want: Want{Heard: heard, HeardFiles: []string{content}, Said: []string{"It is a file."}},
 		})
 	}
 	return []Case{
@@ -215,6 +232,7 @@ func usageCases() []Case {
 	}
 	cached := &events.Usage{InputTokens: count(100), CacheReadTokens: count(40), OutputTokens: count(30)}
 	thought := &events.Usage{InputTokens: count(100), OutputTokens: count(30), ReasoningTokens: count(12)}
+	const held = 200 * time.Millisecond
 	rounds := Turn{Want: Want{Usage: tokens(60, 6), Said: []string{"Counted."}}}
 	for i := range int64(2) {
 		rounds.Steps = append(rounds.Steps, Step{Usage: tokens(10*(i+1), i+1)}, Step{Call: &Call{Tool: "lookup"}})
@@ -229,8 +247,13 @@ func usageCases() []Case {
 			&events.Usage{InputTokens: count(100), OutputTokens: count(30), Cost: dollars(0.5)}, Want{Counted: []string{"cost"}}),
 		said("usage-premium", "a host knows what a run took of its premium requests", []Need{NeedPremium},
 			&events.Usage{InputTokens: count(100), OutputTokens: count(30), PremiumRequests: count(1)}, Want{Counted: []string{"premium_requests"}}),
-		said("usage-times", "a host knows how long a run took, and until it said something", nil,
-			tokens(100, 10), Want{Counted: []string{"duration", "ttft_ms", "model", "backend", "input_tokens", "output_tokens", "total_tokens"}}),
+		one("usage-times", "a host knows how long a run took, and until it said something", nil, Turn{
+			Steps: []Step{{Usage: tokens(100, 10)}, {SleepMS: int(held.Milliseconds())}, {Text: "Counted."}},
+			Want: Want{
+				Counted: []string{"duration", "ttft_ms", "model", "backend", "input_tokens", "output_tokens", "total_tokens"},
+				Held:    held, Said: []string{"Counted."},
+			},
+		}),
 	}
 }
 

@@ -127,6 +127,9 @@ func (c *comparer) tools(w Want) {
 	}
 	for i, want := range w.Tools {
 		got := c.heard.tools[i]
+		if !strings.Contains(inputText(got.input), want.Input) {
+			c.fault("call %d: input %s does not hold %q", i, short(string(got.input)), want.Input)
+		}
 		switch {
 		case want.Open:
 			continue // it may have been ended too, as a failure
@@ -138,10 +141,34 @@ func (c *comparer) tools(w Want) {
 		case !strings.Contains(got.end.Result, want.Output):
 			c.fault("call %d: result %q does not hold %q", i, short(got.end.Result), want.Output)
 		}
-		if want.ExitCode != nil && got.end.ExitCode != nil && *want.ExitCode != *got.end.ExitCode {
-			c.fault("call %d: exit code %d, want %d", i, *got.end.ExitCode, *want.ExitCode)
+		if want.ExitCode != nil && (got.end.ExitCode == nil || *want.ExitCode != *got.end.ExitCode) {
+			c.fault("call %d: exit code %s, want %d", i, asJSON(got.end.ExitCode), *want.ExitCode)
 		}
 	}
+}
+
+// inputText is all texts of a tool's input, a line each.
+func inputText(input json.RawMessage) string {
+	var out []string
+	var collect func(v any)
+	collect = func(v any) {
+		switch v := v.(type) {
+		case string:
+			out = append(out, v)
+		case []any:
+			for _, e := range v {
+				collect(e)
+			}
+		case map[string]any:
+			for _, e := range v {
+				collect(e)
+			}
+		}
+	}
+	var v any
+	_ = json.Unmarshal(input, &v) // what is no JSON has no text
+	collect(v)
+	return strings.Join(out, "\n")
 }
 
 func (c *comparer) requests(w Want) {
@@ -176,6 +203,7 @@ func (c *comparer) usage(w Want) {
 			c.fault("usage: there is no %s; all: %s", name, asJSON(c.heard.usage))
 		}
 	}
+	c.times(w.Held)
 	if w.Usage == nil {
 		return
 	}
@@ -188,6 +216,20 @@ func (c *comparer) usage(w Want) {
 		if g, ok := got[name]; !ok || g != n {
 			c.fault("usage: %s is %v, want %v; all: %s", name, g, n, asJSON(c.heard.usage))
 		}
+	}
+}
+
+// times: held back <= time to the first token <= duration.
+func (c *comparer) times(held time.Duration) {
+	u := c.heard.usage
+	if held == 0 || u == nil || u.TTFTMS == nil || u.Duration == nil {
+		return // that a time is missing is for Want.Counted to say
+	}
+	first := time.Duration(*u.TTFTMS) * time.Millisecond
+	all := time.Duration(*u.Duration * float64(time.Second))
+	// The first is told in whole milliseconds, which may have been rounded up.
+	if first < held || all+time.Millisecond < first {
+		c.fault("usage: the first token came after %v, all of it after %v; the model kept it back for %v", first, all, held)
 	}
 }
 

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -30,8 +31,9 @@ type subagent struct {
 }
 
 type tool struct {
-	id  string
-	end *events.ToolComplete
+	id    string
+	input json.RawMessage
+	end   *events.ToolComplete
 }
 
 type request struct {
@@ -83,7 +85,7 @@ func (f *folder) event(d events.Data) {
 		f.discarded++
 		f.text.Reset()
 	case events.ToolCall:
-		f.tools = append(f.tools, tool{id: d.ID})
+		f.tools = append(f.tools, tool{id: d.ID, input: d.Input})
 	case events.ToolComplete:
 		f.complete(d)
 	case events.Usage:

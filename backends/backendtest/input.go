@@ -58,14 +58,14 @@ func merge(rig, c backends.Settings) backends.Settings {
 }
 
 // expand puts what the placeholders of a turn stand for into it.
-func (r Rig) expand(turn Turn, dir string) Turn {
+func (r Rig) expand(turn Turn, dir, added string) Turn {
 	raw, err := json.Marshal(turn)
 	if err != nil {
 		panic("backendtest: " + err.Error()) // a case with arguments that are no JSON
 	}
 	old := string(raw)
 	next := strings.NewReplacer(
-		InDir, dir, InModel, r.Models[0], InOtherModel, r.Models[1],
+		InDir, dir, InAdded, added, InModel, r.Models[0], InOtherModel, r.Models[1],
 		InEffort, r.Efforts[0], InMoreEffort, r.Efforts[1], InClash, r.Clash,
 	).Replace(old)
 	if next == old {

@@ -26,6 +26,9 @@ func (p *player) ready(name string) bool {
 		cfg.Credential = nil
 	}
 	cfg.ID, cfg.Dir, cfg.Grace, cfg.Session = p.id, p.dir, p.shared.rig.grace(), p.saved()
+	if p.added != "" {
+		cfg.AddDirs = []string{p.added}
+	}
 	seatSave := cfg.Save
 	cfg.Save = func(s backends.Session) error {
 		p.save(s)

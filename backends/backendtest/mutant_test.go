@@ -49,6 +49,8 @@ type mutant struct {
 	host func(h backends.Host) backends.Host
 	run  func(ctx context.Context, in backends.Input, h backends.Host, c backends.Conversation) (backends.Outcome, error)
 
+	dirs *[]string // those added to it, of which an agent tells its model
+
 	steer, compact func() error // what it does when it is asked to, instead
 }
 
@@ -56,6 +58,7 @@ func (m mutant) Open(ctx context.Context, cfg backends.Config) (backends.Convers
 	open := m.open
 	if open == nil {
 		open = func(ctx context.Context, b *simulate.Backend, cfg backends.Config) (backends.Conversation, error) {
+			*m.dirs = cfg.AddDirs
 			return b.Open(ctx, cfg)
 		}
 	}
@@ -119,6 +122,8 @@ func (h slowHost) Request(ctx context.Context, r events.Request) backends.Pendin
 func play(t *testing.T, name string, m mutant) *fakeT {
 	t.Helper()
 	dir := t.TempDir()
+	var added []string
+	m.dirs = &added
 	all := backendtest.All()
 	rig := backendtest.Rig{
 		Name: "mutant", Turn: 2 * time.Second, Grace: 100 * time.Millisecond,
@@ -127,7 +132,7 @@ func play(t *testing.T, name string, m mutant) *fakeT {
 			m.Backend = simulate.New(&simulate.Options{StateDir: dir})
 			return m
 		},
-		Seat:   func(testing.TB, backendtest.Case) backendtest.Seat { return &seat{dir: dir} },
+		Seat:   func(testing.TB, backendtest.Case) backendtest.Seat { return &seat{dir: dir, dirs: &added} },
 		Lacks:  map[backendtest.Need]string{backendtest.NeedProcess: "it is a test"},
 		Models: [2]string{"simulate-1", "simulate-2"}, Efforts: [2]string{"low", "high"}, Clash: "shell",
 		Copy: func(testing.TB, backends.Backend) backends.Backend {
@@ -153,7 +158,10 @@ func play(t *testing.T, name string, m mutant) *fakeT {
 	return f
 }
 
-type seat struct{ dir, id string }
+type seat struct {
+	dir, id string
+	dirs    *[]string
+}
 
 func (s *seat) Config() backends.Config {
 	return backends.Config{Save: func(session backends.Session) error { s.id = session.ID; return nil }}
@@ -175,12 +183,12 @@ func (s *seat) Seen() backendtest.Seen {
 
 func (s *seat) Heard() string {
 	told := s.told()
-	out := []string{told.System}
+	out := append([]string{told.System}, *s.dirs...)
 	for _, e := range told.Entries {
 		out = append(out, e.Text)
 		for _, p := range e.Parts {
 			raw, _ := base64.StdEncoding.DecodeString(p.Data)
-			out = append(out, p.Text, p.Name, p.Data, string(raw))
+			out = append(out, p.Text, p.Name, p.MimeType, p.Data, string(raw))
 		}
 	}
 	return strings.Join(out, "\n")

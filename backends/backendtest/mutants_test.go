@@ -107,7 +107,7 @@ func plain(*backends.Outcome, *error) {}
 func moreMutants(t *testing.T) []mutantTest {
 	n := 0
 	differs := func(r *events.Request) { n++; r.Input = []byte(`{"command":"` + string(rune('a'+n)) + `"}`) }
-	return slices.Concat(workMutants(t), settingMutants(), []mutantTest{
+	return slices.Concat(workMutants(t), settingMutants(), detailMutants(), []mutantTest{
 		{"half of the reasoning stands", "message-equals-deltas", emits(once(events.TypeReasoningDelta)), "the blocks of reasoning are"},
 		{"a message that is not its deltas", "message-equals-deltas", emits(func(h backends.Host, e events.Event) {
 			if m, ok := e.Data.(events.Message); ok {

@@ -26,6 +26,7 @@ type player struct {
 	name   string
 	seat   Seat
 	dir    string
+	added  string // a directory beside it; "": there is none
 	id     string
 	conv   backends.Conversation
 	played []played
@@ -49,6 +50,9 @@ type played struct {
 func newPlayer(t testing.TB, s *shared, c Case, name string) *player {
 	p := &player{
 		t: t, shared: s, name: name, seat: s.rig.Seat(t, c), dir: directory(t), id: "01" + rand.Text()[:24], loggedOut: c.LoggedOut,
+	}
+	if strings.Contains(c.text(), InAdded) {
+		p.added = directory(t)
 	}
 	if s.rig.Table != "" {
 		p.sees()
@@ -85,7 +89,7 @@ func (p *player) play(turns []Turn) {
 }
 
 func (p *player) turn(name string, turn Turn) bool {
-	turn = p.shared.rig.expand(turn, p.dir)
+	turn = p.shared.rig.expand(turn, p.dir, p.added)
 	if !p.files(name, turn.Files) || !p.before(name, turn.Before) || !p.ready(name) || !p.compact(name, turn.Compact) {
 		return false
 	}
@@ -143,7 +147,7 @@ func (p *player) history() string {
 // files writes what shall be in the directory.
 func (p *player) files(name string, files map[string]string) bool {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		full := filepath.Join(p.dir, path)
+		full := in(p.dir, path)
 		err := os.MkdirAll(filepath.Dir(full), 0o755)
 		if err == nil {
 			err = os.WriteFile(full, []byte(files[path]), 0o755)

@@ -33,7 +33,7 @@ func (c Case) plain() bool {
 	})
 	all := c.text()
 	const large = 1 << 14 // bytes of a case, which the model is told again with each later one
-	return !spoils && fmt.Sprint(t.Set) == fmt.Sprint(backends.Settings{}) && len(all) < large && !strings.Contains(all, InClash) &&
+	return !spoils && fmt.Sprint(t.Set) == fmt.Sprint(backends.Settings{}) && len(all) < large && !strings.Contains(all, InClash) && !strings.Contains(all, InAdded) &&
 		t.History == "" && t.System == "" && !t.Interactive && len(t.Files) == 0 && len(t.Tools) == 0 && t.Compact == nil &&
 		!t.Host.Cancel.some() && !t.Host.Panics && t.Want.Error == "" && !t.Want.Gone && len(t.Want.Unheard)+len(t.Want.HeardOnce) == 0 && t.Want.Reason == ""
 }

@@ -61,6 +61,7 @@ func nativeRows() []Row {
 		row("A call with input, output, exit code", "native-tool", "native-tool-fails"),
 		row("A file that is made or changed, with its diff", "file-create", "file-edit"),
 		row("A file that is deleted or moved", "file-delete", "file-move"),
+		row("Files of an added directory (`add_dirs`)", "add-dirs", "add-dirs-told"),
 		row("A sub-agent is shown", "subagent"),
 		row("Background work is ended", "background-ended"),
 		row("Background work is waited for", "background-waited"),

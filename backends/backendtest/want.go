@@ -28,12 +28,24 @@ func (c *comparer) shown(w Want) {
 			c.fault("no session.status %q; the states: %q", s, states)
 		}
 	}
+	if n := times(states, events.StateRetrying); w.MaxRetries > 0 && n > w.MaxRetries {
+		c.fault("it told %d times that it tries again, want at most %d", n, w.MaxRetries)
+	}
 	if w.Asked && !slices.ContainsFunc(c.heard.requests, func(r request) bool { return r.kind == events.KindPermission }) {
 		c.fault("no permission was asked for")
 	}
 	if w.SameAsks {
 		c.sameAsks()
 	}
+}
+
+func times(all []string, s string) (n int) {
+	for _, other := range all {
+		if other == s {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *comparer) changes(want []ChangeWant) {
@@ -203,7 +215,7 @@ func heardPath(heard, content string) bool {
 // conversation's directory, processes that live on.
 func (w Want) CheckOutside(dir string) (faults []string) {
 	for name, want := range w.Disk {
-		raw, err := os.ReadFile(filepath.Join(dir, name))
+		raw, err := os.ReadFile(in(dir, name))
 		switch {
 		case want == nil && err == nil:
 			faults = append(faults, fmt.Sprintf("there is a file %s: %q", name, short(string(raw))))
@@ -225,6 +237,14 @@ func (w Want) CheckOutside(dir string) (faults []string) {
 		}
 	}
 	return faults
+}
+
+// in is a path in a directory, unless it is a whole one.
+func in(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
 }
 
 // processes are the command lines that hold words.

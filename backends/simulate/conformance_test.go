@@ -82,7 +82,7 @@ func (s *seat) Heard() string {
 	for _, e := range told.Entries {
 		heard = append(heard, e.Text)
 		for _, p := range e.Parts {
-			heard = append(heard, p.Name, p.Text, p.Data)
+			heard = append(heard, p.Name, p.MimeType, p.Text, p.Data)
 			if raw, err := base64.StdEncoding.DecodeString(p.Data); err == nil && p.Type != events.PartImage {
 				heard = append(heard, string(raw))
 			}

@@ -43,7 +43,7 @@
 //	{"native": {"tool", "input"}}
 //	                    a tool of the agent's own that asks first and does nothing
 //	{"change": {"kind", "path", "to", "text", "old", "new"}}
-//	                    a real file in the working directory is made (create), changed (edit: old becomes new), deleted, moved
+//	                    a real file in the working directory, or one added to it, is made (create), changed (edit: old becomes new), deleted, moved
 //	{"subagent": {"task", "command", "output", "text"}}
 //	                    another agent that runs the command and says the text
 //	{"background": {"command", "ms"}}, {"background": {"done": true}}

@@ -10,7 +10,7 @@ import (
 )
 
 // change is a change of a file by the agent's own tool. It never leaves the
-// conversation's directory, whatever links stand there.
+// conversation's directory, or one of those added to it, whatever links stand there.
 type change struct {
 	kind, path, to string
 	text, old, new string
@@ -33,7 +33,7 @@ func (s change) play(t *turn) error {
 	input := jsonOf(map[string]string{"kind": s.kind, "path": s.path})
 	t.emit(events.ToolCall{ID: id, Name: "file", Input: input})
 	done := events.ToolComplete{ID: id, Name: "file", Success: true, Result: s.kind + " " + s.path}
-	told, err := s.do(t.c.cfg.Dir)
+	told, err := s.do(t.c.cfg.Dir, t.c.cfg.AddDirs...)
 	if err != nil {
 		done.Success, done.Result = false, err.Error()
 	} else {
@@ -44,8 +44,14 @@ func (s change) play(t *turn) error {
 	return nil
 }
 
-// do changes the file and tells what was changed.
-func (s change) do(dir string) (told events.FileChange, err error) {
+// do changes the file, in the directory or in one that was added to it, and
+// tells what was changed.
+func (s change) do(dir string, added ...string) (told events.FileChange, err error) {
+	for _, d := range added {
+		if _, err := inside(d, s.path); err == nil && filepath.IsAbs(s.path) {
+			dir = d
+		}
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return told, err

@@ -253,8 +253,18 @@ func (s cutStream) play(t *turn) error {
 	return &backends.Error{Type: events.ErrOverloaded, Message: reason + " each time"}
 }
 
-// refused is a model whose address refuses connections.
+// refused is a model whose address refuses connections, and is tried again once.
+type refused struct{}
+
 func makeRefused(o *object) step {
 	o.yes("refused")
-	return errorStep{backends.Error{Type: events.ErrOverloaded, Message: "the model's address refuses connections"}}
+	return refused{}
+}
+
+func (refused) says() bool { return true }
+
+func (refused) play(t *turn) error {
+	const message = "the model's address refuses connections"
+	t.emit(events.Status{State: events.StateRetrying, Detail: message, Attempt: 1, ErrorType: events.ErrOverloaded})
+	return &backends.Error{Type: events.ErrOverloaded, Message: message}
 }
