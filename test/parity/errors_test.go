@@ -104,6 +104,15 @@ func refused(w *world) {
 	began := time.Now()
 	p := k.post("Hello.", nil).Whole()
 	failed(w, p, failing{class: events.ErrOverloaded})
+	retries := 0
+	for _, s := range server.Of[events.Status](p) {
+		if s.State == events.StateRetrying {
+			retries++
+		}
+	}
+	if retries == 0 || retries > most { // nobody is there who could count
+		w.Errorf("it told %d times that it tries again", retries)
+	}
 	if took := time.Since(began); took > 45*time.Second {
 		w.Errorf("it took %v", took)
 	}
