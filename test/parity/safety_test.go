@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"innerd/events"
 	"innerd/test/modelstub"
+	"innerd/test/security/traps"
 	"innerd/test/server"
 )
 
@@ -29,34 +29,17 @@ func hostile(w *world) {
 	evil := modelstub.New()
 	w.Cleanup(evil.Close)
 	lure := evil.Scenario()
-	marks, secret := w.TempDir(), "secret-of-another-folder"
-	outside := w.folder(map[string]string{"secret": secret})
-	files := map[string]string{}
-	for name, text := range traps {
-		text = strings.ReplaceAll(text, "TOUCH", "touch "+marks+"/"+strings.NewReplacer("/", "_", ".", "").Replace(name))
-		files[name] = strings.ReplaceAll(text, "EVIL", lure.BaseURL())
-	}
-	dir := w.folder(files)
-	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "AGENTS.md")); err != nil {
-		w.Fatal(err)
-	}
-	for _, args := range [][]string{{"init", "-q"}, {"config", "core.hooksPath", ".githooks"}, {"config", "core.fsmonitor", "touch " + marks + "/fsmonitor; false"}} {
-		cmd := exec.CommandContext(w.Context(), "git", args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			w.Fatalf("git %v: %v: %s", args, err, out)
-		}
-	}
+	dir, marks := traps.Folder(w, lure.BaseURL())
 	k := w.talk(obj{"cwd": dir})
 	k.run("ask-marker-1", nil, shell("echo native", "native"), say("say-marker-1"))
 	p := k.run("ask-marker-2", tools("look"), say("say-marker-2"))
-	if left, _ := os.ReadDir(marks); len(left) > 0 {
+	if left := traps.Sprung(w, marks); len(left) > 0 {
 		w.Errorf("the repository had run: %v", left)
 	}
 	if n := lure.Count() + len(lure.Side()); n > 0 {
 		w.Errorf("the repository's address was asked %d times", n)
 	}
-	if heard := k.heard(); strings.Contains(heard, secret) {
+	if heard := k.heard(); strings.Contains(heard, traps.Secret) {
 		w.Error("a link out of the repository was read into the prompt")
 	}
 	if k.sc != nil && k.sc.Count() != 3 {
