@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -66,35 +67,69 @@ func canaries(secrets map[string]string) (out []canary) {
 	return out
 }
 
-// Loose says where keys stand that belong nowhere: in a log, or in a file below
-// a folder. It looks once through each file.
-func Loose(secrets map[string]string, log, dir string) (found []string) {
-	all := canaries(secrets)
-	look := func(where string, text []byte) bool {
-		for _, c := range all {
-			if at := bytes.Index(text, c.text); at >= 0 {
-				found = append(found, fmt.Sprintf("the key of %s stands%s in %s: …%.120q", c.key, c.form, where, text[max(0, at-40):]))
-				return true
-			}
+// finder looks for keys and keeps what it found.
+type finder struct {
+	all   []canary
+	found []string
+}
+
+// look says whether a text has a key.
+func (f *finder) look(where string, text []byte) bool {
+	for _, c := range f.all {
+		if at := bytes.Index(text, c.text); at >= 0 {
+			f.found = append(f.found, fmt.Sprintf("the key of %s stands%s in %s: …%.120q", c.key, c.form, where, text[max(0, at-40):]))
+			return true
 		}
-		return false
 	}
-	look("the server's log", []byte(log))
+	return false
+}
+
+// Loose says where keys stand that belong nowhere: in a log, or in a file below
+// one of some folders. It looks once through each file.
+func Loose(secrets map[string]string, log string, dirs ...string) []string {
+	f := finder{all: canaries(secrets)}
+	f.look("the server's log", []byte(log))
+	for _, dir := range dirs {
+		f.below(dir)
+	}
+	return f.found
+}
+
+// oneWay is a login that its agent takes from its environment alone: claude has
+// no file descriptor for a bearer token (backends/claudecode, login.environ).
+var oneWay = regexp.MustCompile(`ANTHROPIC_AUTH_TOKEN=[^\x00]*`)
+
+// Shown says which processes show keys to whoever may read /proc: in their
+// environment, or on their command line. One that is gone shows none.
+func Shown(secrets map[string]string, pids []int) []string {
+	f := finder{all: canaries(secrets)}
+	for _, pid := range pids {
+		for _, name := range []string{"environ", "cmdline"} {
+			path := fmt.Sprintf("/proc/%d/%s", pid, name)
+			text, _ := os.ReadFile(path)
+			f.look(path, oneWay.ReplaceAllLiteral(text, nil))
+		}
+	}
+	return f.found
+}
+
+// below looks through the files below a folder.
+func (f *finder) below(dir string) {
 	left, buf := canaryBytes, make([]byte, 0, canaryWindow)
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || left <= 0 {
 			return nil //nolint:nilerr // there may be none, or no right to
 		}
-		f, err := os.Open(path)
+		file, err := os.Open(path)
 		if err != nil {
 			return nil //nolint:nilerr // so is it here
 		}
-		defer f.Close() //nolint:errcheck // only read
-		where, _ := filepath.Rel(dir, path)
+		defer file.Close() //nolint:errcheck // only read
+		where, _ := filepath.Rel(filepath.Dir(dir), path)
 		for buf = buf[:0]; left > 0; {
-			n, err := io.ReadFull(f, buf[len(buf):cap(buf)])
+			n, err := io.ReadFull(file, buf[len(buf):cap(buf)])
 			buf, left = buf[:len(buf)+n], left-n
-			if look(where, buf) || err != nil {
+			if f.look(where, buf) || err != nil {
 				if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 					return err
 				}
@@ -104,5 +139,4 @@ func Loose(secrets map[string]string, log, dir string) (found []string) {
 		}
 		return nil
 	})
-	return found
 }

@@ -52,7 +52,8 @@ type Process struct {
 
 // New makes a server and does not start it. At the end of the test it is
 // ended, and nothing that it started may be left; no key that the test gave
-// it may stand in what it wrote.
+// it may stand in what it or its agents wrote, nor, at each stop and kill, where
+// /proc shows it.
 func New(t testing.TB, binary string) *Server {
 	home := t.TempDir()
 	s := &Server{
@@ -149,6 +150,7 @@ func (s *Server) Log() string {
 // Kill ends the server with SIGKILL and waits until it is gone.
 func (s *Server) Kill() {
 	s.T.Helper()
+	s.hidesKeys()
 	s.keepsEnded("the kill", func() {
 		_ = s.proc.cmd.Process.Kill() // it may be gone
 		s.wait(s.proc)
@@ -158,12 +160,21 @@ func (s *Server) Kill() {
 // Stop ends the server with SIGTERM. Any other exit code than 0 fails the test.
 func (s *Server) Stop() {
 	s.T.Helper()
+	s.hidesKeys()
 	s.keepsEnded("the stop", func() {
 		_ = s.proc.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
 		if code := s.ExitCode(s.proc); code != 0 {
 			s.T.Errorf("the server's exit code is %d", code)
 		}
 	})
+}
+
+// hidesKeys looks that no process that the server started shows a key.
+func (s *Server) hidesKeys() {
+	s.T.Helper()
+	for _, where := range Shown(s.secrets(), s.Marked()) {
+		s.T.Error(where)
+	}
 }
 
 func (s *Server) wait(p *Process) {
@@ -201,7 +212,7 @@ func (s *Server) cleanup() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-	for _, where := range Loose(s.secrets(), s.Log(), s.State) {
+	for _, where := range Loose(s.secrets(), s.Log(), s.State, s.Agents) {
 		s.T.Error(where)
 	}
 	if log := s.Log(); s.T.Failed() || strings.Contains(log, "panic") || strings.Contains(log, "DATA RACE") {
