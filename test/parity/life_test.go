@@ -68,7 +68,7 @@ func adapterKilled(w *world) {
 	p.Broken()
 	asked := k.asks()
 	w.s.Start()
-	if left := w.s.Marked(); len(left) > 0 {
+	if left := w.s.Strays(); len(left) > 0 {
 		w.Errorf("a ready server, and what the old one started is there: %s", server.Describe(left))
 	}
 	grown := size(file)
