@@ -3,8 +3,13 @@
 package faults_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,17 +27,59 @@ func TestServerIsKilledUnderLoad(t *testing.T) {
 	r := newRig(t).start()
 	var all ledger.Result
 	var slowest time.Duration
+	var rates []int
 	for i := range pick(5, 50) {
-		res, ready := killInFlood(t, r, i)
+		res, ready, rate := killInFlood(t, r, i)
 		all.Add(res)
 		slowest = max(slowest, ready)
+		if rate > 0 { // else it was killed before there was a flood
+			rates = append(rates, rate)
+		}
 	}
-	result(t, fmt.Sprintf("server killed %d times, %d events/s, 16 readers (simulate); ready again within %d ms", pick(5, 50), floodRate(), slowest.Milliseconds()), all, time.Since(began))
+	if slices.Sort(rates); len(rates) == 0 {
+		t.Fatal("there was no flood")
+	}
+	result(t, fmt.Sprintf("server killed %d times, 16 readers (simulate); %d events/s asked for, %d written (median; %d to %d); ready again within %d ms",
+		pick(5, 50), floodRate(), rates[len(rates)/2], rates[0], rates[len(rates)-1], slowest.Milliseconds()), all, time.Since(began))
 }
 
 func floodRate() int { return pick(5_000, 100_000) }
 
-func killInFlood(t *testing.T, r *rig, round int) (ledger.Result, time.Duration) {
+// rateOf is how many events a second a log took in its flood, by their times;
+// 0 where the flood was too short to say.
+func rateOf(t testing.TB, r *rig, task string) int {
+	t.Helper()
+	n, first, last := 0, int64(0), int64(0)
+	for line := range bytes.Lines(r.left(task)) {
+		var e struct{ TS int64 }
+		if ledger.TypeOf(line) != events.TypeMessageDelta || json.Unmarshal(line, &e) != nil {
+			continue
+		}
+		if n++; first == 0 {
+			first = e.TS
+		}
+		last = e.TS
+	}
+	if last == first {
+		return 0
+	}
+	return int(int64(n) * 1000 / (last - first))
+}
+
+// left is all of a run's log, as it is on the disk.
+func (r *rig) left(task string) (all []byte) {
+	files, _ := filepath.Glob(filepath.Join(r.runDir(task), "*.jsonl"))
+	for _, path := range files { // named by their first ids, so in order
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			r.T.Error(err)
+		}
+		all = append(all, raw...)
+	}
+	return all
+}
+
+func killInFlood(t *testing.T, r *rig, round int) (res ledger.Result, ready time.Duration, rate int) {
 	steps := fmt.Sprintf(`[{"reasoning":"now"},{"tool":{"name":"shell","input":{}}},{"sleep_ms":200},{"flood":{"deltas":10000000,"per_second":%d}}]`, floodRate())
 	post := r.Post(t, simulate(steps, map[string]any{"events": []string{"session.task_id", "session.end"}}))
 	task := post.TaskID()
@@ -40,7 +87,7 @@ func killInFlood(t *testing.T, r *rig, round int) (ledger.Result, time.Duration)
 	readers := sixteen(r, l, task)
 	readers[rand.N(len(readers))].reaches(rand.Int64N(500) + 1)
 	time.Sleep(rand.N(400 * time.Millisecond)) // the fault: any moment
-	ready := r.killed()
+	ready = r.killed()
 	post.Broken()
 	for i, p := range readers {
 		if i < attachedReaders {
@@ -50,10 +97,11 @@ func killInFlood(t *testing.T, r *rig, round int) (ledger.Result, time.Duration)
 		}
 	}
 	r.late(l, "who comes late", task)
-	res := r.compare(l, task)
+	res = r.compare(l, task)
 	r.endedBy(t, task, events.ErrAdapterRestarted)
-	t.Logf("round %d: %v; ready in %v", round, res, ready)
-	return res, ready
+	rate = rateOf(t, r, task)
+	t.Logf("round %d: %v; %d events/s; ready in %v", round, res, rate, ready)
+	return res, ready, rate
 }
 
 const attachedReaders = 10
