@@ -4,8 +4,6 @@ package faults_test
 
 import (
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,9 +18,9 @@ import (
 
 // Fifty conversations with the real agents at once, and ten with simulate, each
 // with a word of its own in all that is said, asked and answered, and all with the same native
-// id of their calls; over both roads of the host's tools. The agents share
-// processes and a model. No word is anywhere but in its own run's log and in
-// its own requests to the model.
+// id of their calls; half of Codex's over the second road of the host's tools, which no other
+// has. The agents share processes and a model. No word is anywhere but in its own run's log,
+// its own conversation's files, the agent's and the server's, and its own requests to the model.
 func TestConversationsAreApart(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
@@ -55,7 +53,8 @@ func TestConversationsAreApart(t *testing.T) {
 			c.m.report(t)
 		}
 	}
-	result(t, fmt.Sprintf("%d conversations at once, equal call ids, both roads of tools (simulate, 3 real CLIs): no word elsewhere", len(all)), sum.sum, time.Since(began))
+	keptApart(t, r, all)
+	result(t, fmt.Sprintf("%d conversations at once, equal call ids (simulate, 3 real CLIs; tools over both roads with Codex, the one that has two): no word elsewhere", len(all)), sum.sum, time.Since(began))
 }
 
 // apart is one of the conversations.
@@ -203,21 +202,16 @@ func (m *manyFold) report(t *testing.T) {
 func foreign(t *testing.T, dir, own string) (found []string) {
 	t.Helper()
 	n := 0
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		for _, w := range wordForm.FindAllString(string(raw), -1) {
+	for path, words := range wordsIn(t, dir) {
+		for w := range words {
 			n++
 			if w != own {
 				found = append(found, filepath.Base(path)+": "+w)
 			}
 		}
-		return err
-	})
-	if err != nil || n == 0 {
-		t.Errorf("%s: %d words in the log: %v", own, n, err)
+	}
+	if n == 0 {
+		t.Errorf("%s: no word is in the log", own)
 	}
 	return found
 }
