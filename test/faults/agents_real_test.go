@@ -50,11 +50,7 @@ func (a *actor) signaled(t *testing.T, sig syscall.Signal, want string, cancel b
 	b := a.r.book(t, p)
 	server.Eventually(t, "the command runs", func() bool { return file.size() > 2 })
 	asked := a.asked()
-	for _, pid := range childrenOf(a.r.Pid()) {
-		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) { // one may have ended
-			t.Errorf("%v to %s: %v", sig, server.Describe([]int{pid}), err)
-		}
-	}
+	a.r.signals(t, sig)
 	if cancel {
 		p.Cancel()
 	}
@@ -70,6 +66,44 @@ func (a *actor) signaled(t *testing.T, sig syscall.Signal, want string, cancel b
 	a.fine(t, fmt.Sprintf("again after %d", sig))
 	return res
 }
+
+// signals gives a signal to all that the server has started itself.
+func (r *rig) signals(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	for _, pid := range childrenOf(r.Pid()) {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) { // one may have ended
+			t.Errorf("%v to %s: %v", sig, server.Describe([]int{pid}), err)
+		}
+	}
+}
+
+// A real agent that is stopped in its words is seen by the watchdog: its run
+// ends as stalled, nothing of it is left, and the next run goes on.
+func TestRealAgentStalls(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	r := newRig(t)
+	stub := modelstub.New()
+	t.Cleanup(stub.Close)
+	r.Env = append(r.Env, claudeCLI.path(t))
+	r.Args = append(r.Args, "--stall-timeout", stallAfter.String())
+	a := r.start().actor(t, &claudeCLI, stub)
+	a.fine(t, "hello")
+	p := a.does(t, nil, paced(100_000, 12, 50))
+	b := r.book(t, p)
+	server.Until[events.MessageDelta](p, 20)
+	stopped := time.Now()
+	r.signals(t, syscall.SIGSTOP)
+	res := b.closed(t, events.ErrStalled)
+	if took := time.Since(stopped); took < stallAfter-5*time.Second { // its last word may have been late
+		t.Errorf("it is stalled after %v", took)
+	}
+	a.fine(t, "again")
+	result(t, fmt.Sprintf("agent stopped while it speaks: stalled after %v (Claude Code)", stallAfter), res, time.Since(began))
+}
+
+// stallAfter is longer than a start of an agent takes on a busy machine.
+const stallAfter = 30 * time.Second
 
 // childrenOf are the processes that one has started itself.
 func childrenOf(parent int) (pids []int) {
