@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -670,7 +671,11 @@ func TestHostileRoot(t *testing.T) {
 	dir := filepath.Join(root, "below", "here")
 	ran := filepath.Join(root, "ran")
 	config := fmt.Sprintf("model = \"evil\"\nnotify = [\"touch\", %q]\n[mcp_servers.evil]\ncommand = \"touch\"\nargs = [%q]\n", ran, ran)
-	for _, d := range []string{filepath.Join(root, ".git"), filepath.Join(root, ".codex"), filepath.Join(dir, ".codex")} {
+	// A bare .git folder is no root to codex: it would not look above dir.
+	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", root).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v: %s", err, out)
+	}
+	for _, d := range []string{filepath.Join(root, ".codex"), filepath.Join(dir, ".codex")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
