@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"innerd/events"
+	"innerd/test/mutate"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -319,6 +321,13 @@ func FuzzParseLine(f *testing.F) {
 		f.Add(line)
 	}
 	f.Add([]byte(`{"type":"x","data":"\ud800"}`))
+	for _, run := range mutate.Files(f, "../test/testdata/state-v1/runs/*/*.jsonl", 1) {
+		for line := range bytes.Lines(run) {
+			for bad := range mutate.Bytes(line, 10) {
+				f.Add(bad)
+			}
+		}
+	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		e, err := events.ParseLine(line)
 		if err != nil {
