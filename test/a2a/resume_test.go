@@ -159,6 +159,44 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// Whoever comes back to the next server, from whatever it saw before a crash,
+// has the same texts in the end as the task has, each once.
+func TestResumeOverACrash(t *testing.T) {
+	dir := t.TempDir()
+	s, err := rig.Start(rig.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const steps = `[{"text":"the first answer","chunk_bytes":3,"delay_ms":2},{"flood":{"deltas":200,"bytes":7}},{"tool":{"name":"bash","input":{},"output":"x","ms":2}},
+		{"text":"then it hangs","chunk_bytes":1},{"stall":true}]`
+	seen := newClient(t, s).open(http.MethodPost, "/message:stream", message("crash", "go", script(steps, nil))).until(func(e event) bool {
+		return e.ArtifactUpdate != nil && strings.HasSuffix(text(e.ArtifactUpdate.Artifact), "s")
+	})
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, start(t, rig.Options{Dir: dir}))
+	id := seen[0].Task.ID
+	ended := whole(*c.task(id))
+	if all := strings.Join(ended, " "); !strings.Contains(all, "the first answer") || !strings.Contains(all, "then it hangs") || !strings.Contains(all, string(spec.StateFailed)) {
+		t.Errorf("the task is %q", all)
+	}
+	tried := 0
+	for i, e := range seen {
+		if e.id == "" {
+			continue
+		}
+		tried++
+		rest := c.with(func(c *client) { c.hdr = map[string]string{"Last-Event-ID": e.id} }).open(http.MethodGet, "/tasks/"+id+":subscribe", nil).all()
+		if diff := cmp.Diff(ended, whole(fold(fold(spec.Task{}, seen[:i+1]), rest))); diff != "" {
+			t.Fatalf("after event %d (id %s): %s", i, e.id, diff)
+		}
+	}
+	if tried < 4 { // events are gathered into updates, as many as the machine is slow
+		t.Errorf("only %d places were tried", tried)
+	}
+}
+
 // hook is a webhook that fails for a while.
 type hook struct {
 	*httptest.Server

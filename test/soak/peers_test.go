@@ -229,7 +229,7 @@ func TestDeathIsToldAtOnce(t *testing.T) {
 	}
 	// Nothing waits in between, so it is milliseconds of work: of the server's own
 	// time a second is more than enough, and what else there is from the POST to
-	// the reader depends on the machine. No time limit of ours is below 5 s.
+	// the reader depends on the machine.
 	if all[len(all)-3].Type() != events.TypeMessage || told > time.Second || took > 5*time.Second {
 		t.Errorf("the end came %v after the %s, %v after the POST", told, all[len(all)-3].Type(), took)
 	}
