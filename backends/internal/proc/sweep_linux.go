@@ -39,10 +39,16 @@ func sweep(ctx context.Context, t Target, leaders []ID) error {
 	for _, id := range leaders {
 		known[id.PID] = id.Start
 	}
+	return untilNone(ctx, func() ([]stat, bool, error) { return look(t, known) })
+}
+
+// untilNone looks and kills until there is nothing more. What is only in doubt
+// when ctx ends was found by no look: it is not left.
+func untilNone(ctx context.Context, look func() (found []stat, settled bool, err error)) error {
 	var left []int
 	doubts := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		found, settled, err := look(t, known)
+		found, settled, err := look()
 		switch {
 		case err != nil: // out of descriptors, perhaps: nothing is known
 		case len(found) > 0:
@@ -55,6 +61,9 @@ func sweep(ctx context.Context, t Target, leaders []ID) error {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
+			if err == nil && len(found) == 0 {
+				return nil
+			}
 			return &LeftError{PIDs: left, Cause: errors.Join(context.Cause(ctx), err)}
 		}
 	}
