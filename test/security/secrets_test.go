@@ -193,6 +193,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := server.New(t, innerd)
+	s.Tells = true // its agent is told all of them, and remembers what it was told
 	s.Env = append(s.Env, "OPENAI_API_KEY=key-of-the-environment-1")
 	s.Args = append(s.Args, "--redact", "common", "--redact-file", file)
 	s.Start()
