@@ -1,9 +1,6 @@
 package claudecode_test
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -15,40 +12,12 @@ import (
 
 	"innerd/backends/claudecode"
 	"innerd/events"
+	"innerd/test/transcript"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 const transcripts = "../../test/testdata/claude"
-
-// printed is what claude wrote to stdout in a recorded transcript.
-func printed(t testing.TB, file string) [][]byte {
-	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines [][]byte
-	r := bufio.NewReader(bytes.NewReader(raw))
-	for {
-		b, err := r.ReadBytes('\n')
-		if len(bytes.TrimSpace(b)) > 0 {
-			var e struct {
-				Dir  string          `json:"dir"`
-				Line json.RawMessage `json:"line"`
-			}
-			if err := json.Unmarshal(b, &e); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			if e.Dir == "out" {
-				lines = append(lines, e.Line)
-			}
-		}
-		if err != nil {
-			return lines
-		}
-	}
-}
 
 // TestGolden translates every recorded transcript of the real CLI.
 func TestGolden(t *testing.T) {
@@ -59,7 +28,7 @@ func TestGolden(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
 		t.Run(name, func(t *testing.T) {
-			got := translate(t, printed(t, file), name == "ask-user", name == "structured-output")
+			got := translate(t, transcript.Printed(t, file), name == "ask-user", name == "structured-output")
 			golden := filepath.Join("testdata", "golden", name+".txt")
 			if *update {
 				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {

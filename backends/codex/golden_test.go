@@ -1,9 +1,7 @@
 package codex_test
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 	"innerd/backends/codex"
 	"innerd/events"
 	"innerd/test/mutate"
+	"innerd/test/transcript"
 )
 
 const transcripts = "../../test/testdata/codex"
@@ -29,35 +28,6 @@ func recorded(name string) bool {
 	}, name)
 }
 
-// printed is what codex wrote to stdout in a recorded transcript.
-func printed(t testing.TB, file string) [][]byte {
-	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines [][]byte
-	r := bufio.NewReader(bytes.NewReader(raw))
-	for {
-		b, err := r.ReadBytes('\n')
-		if len(bytes.TrimSpace(b)) > 0 {
-			var e struct {
-				Dir  string          `json:"dir"`
-				Line json.RawMessage `json:"line"`
-			}
-			if err := json.Unmarshal(b, &e); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			if e.Dir == "out" {
-				lines = append(lines, e.Line)
-			}
-		}
-		if err != nil {
-			return lines
-		}
-	}
-}
-
 // TestGolden translates every recorded transcript of the real CLI.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(transcripts, "*.jsonl"))
@@ -67,7 +37,7 @@ func TestGolden(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
 		t.Run(name, func(t *testing.T) {
-			got := translate(t, printed(t, file))
+			got := translate(t, transcript.Printed(t, file))
 			golden := filepath.Join("testdata", "golden", name+".txt")
 			if *update {
 				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
@@ -158,7 +128,7 @@ func TestAfterTheEnd(t *testing.T) {
 // FuzzTranslate: whatever codex prints, the stream keeps its rules and nobody panics.
 func FuzzTranslate(f *testing.F) {
 	for _, name := range []string{"reasoning", "native-tool", "retry-discarded", "steer-in-text", "subagent", "file-edit"} {
-		seed := bytes.Join(printed(f, filepath.Join(transcripts, name+".jsonl")), []byte("\n"))
+		seed := bytes.Join(transcript.Printed(f, filepath.Join(transcripts, name+".jsonl")), []byte("\n"))
 		f.Add(seed)
 		for bad := range mutate.Bytes(seed, 40) {
 			f.Add(bad)

@@ -3,7 +3,6 @@ package codex_test
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -532,20 +531,10 @@ func TestAttachments(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c, s := b.open(t, backends.Config{}, text("seen"))
-	file := filepath.Join(t.TempDir(), "table.csv")
-	if err := os.WriteFile(file, []byte("a,b\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	data := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	parts, file := backendtest.Attachments(t)
 	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
 	defer rec.Close()
-	_, err := c.Run(t.Context(), backends.Input{Parts: []events.Part{
-		events.Text("Look."), events.Text(""),
-		{Type: events.PartFile, Name: "notes.txt", MimeType: "text/plain", Data: data("the notes say so")},
-		{Type: events.PartFile, Name: "../../evil.bin", MimeType: "application/octet-stream", Data: data("\x00\x01")},
-		{Type: events.PartFile, Name: "table.csv", Path: file},
-		{Type: events.PartImage, MimeType: "image/svg+xml", Name: "x.svg", Data: data("<svg/>")},
-	}}, rec)
+	_, err := c.Run(t.Context(), backends.Input{Parts: parts}, rec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"innerd/backends/copilot"
 	"innerd/events"
 	"innerd/test/mutate"
+	"innerd/test/transcript"
 )
 
 // FuzzTranslate: whatever copilot prints, the stream keeps its rules, every
@@ -22,7 +23,7 @@ func FuzzTranslate(f *testing.F) {
 	}
 	for i, file := range files {
 		if i%4 == 0 { // enough of every kind
-			seed := bytes.Join(printed(f, file), []byte("\n"))
+			seed := bytes.Join(transcript.Printed(f, file), []byte("\n"))
 			f.Add(seed)
 			for bad := range mutate.Bytes(seed, 40) {
 				f.Add(bad)

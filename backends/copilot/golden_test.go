@@ -1,8 +1,6 @@
 package copilot_test
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,34 +14,10 @@ import (
 	"innerd/backends/backendtest"
 	"innerd/backends/copilot"
 	"innerd/events"
+	"innerd/test/transcript"
 )
 
 const transcripts = "../../test/testdata/copilot"
-
-// printed is what copilot wrote to stdout in a recorded transcript.
-func printed(t testing.TB, file string) [][]byte {
-	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out [][]byte
-	s := bufio.NewScanner(bytes.NewReader(raw))
-	s.Buffer(nil, 64<<20)
-	for s.Scan() {
-		var e struct {
-			Dir string          `json:"dir"`
-			Msg json.RawMessage `json:"msg"`
-		}
-		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		if e.Dir == "out" {
-			out = append(out, e.Msg)
-		}
-	}
-	return out
-}
 
 // TestGolden translates every recorded transcript of the real CLI.
 func TestGolden(t *testing.T) {
@@ -54,7 +28,7 @@ func TestGolden(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
 		t.Run(name, func(t *testing.T) {
-			got := translate(t, printed(t, file))
+			got := translate(t, transcript.Printed(t, file))
 			golden := filepath.Join("testdata", "golden", name+".txt")
 			if *update {
 				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {

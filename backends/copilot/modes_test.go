@@ -2,7 +2,6 @@ package copilot_test
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -61,22 +60,12 @@ func realModes(t *testing.T, b *bench, backend *copilot.Backend) {
 func realAttachments(t *testing.T, b *bench, backend *copilot.Backend) {
 	s := b.seat(t)
 	s.sc.Add(modelstub.Say(modelstub.Text("seen")))
-	file := filepath.Join(t.TempDir(), "table.csv")
-	if err := os.WriteFile(file, []byte("a,b\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	data := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	parts, file := backendtest.Attachments(t)
 	const id = "01TESTATTACHMENTSATTACHMEN"
 	c := openSeat(t, backend, s, func(cfg *backends.Config) { cfg.ID = id })
 	rec := backendtest.NewRecorder(backendtest.Turn{}, nil, nil)
 	defer rec.Close()
-	_, err := c.Run(t.Context(), backends.Input{Parts: []events.Part{
-		events.Text("Look."), events.Text(""),
-		{Type: events.PartFile, Name: "notes.txt", MimeType: "text/plain", Data: data("the notes say so")},
-		{Type: events.PartFile, Name: "../../evil.bin", MimeType: "application/octet-stream", Data: data("\x00\x01")},
-		{Type: events.PartFile, Name: "table.csv", Path: file},
-		{Type: events.PartImage, MimeType: "image/svg+xml", Name: "x.svg", Data: data("<svg/>")},
-	}}, rec)
+	_, err := c.Run(t.Context(), backends.Input{Parts: parts}, rec)
 	if err != nil {
 		t.Fatal(err)
 	}

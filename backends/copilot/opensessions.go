@@ -48,7 +48,9 @@ func (o *openSessions) remove(session string, f func() error) error {
 		o.mu.Unlock()
 		return nil
 	}
-	return o.removeLocked(session, s, f)
+	s.removing = make(chan struct{})
+	o.mu.Unlock()
+	return o.removed(session, s, f)
 }
 
 // unlessOpen runs f unless a conversation has the session; none gets it meanwhile.
@@ -59,14 +61,14 @@ func (o *openSessions) unlessOpen(session string, f func() error) error {
 		o.mu.Unlock()
 		return nil
 	}
-	return o.removeLocked(session, s, f)
-}
-
-// removeLocked runs f without the lock: a slow disk keeps nobody from another
-// session.
-func (o *openSessions) removeLocked(session string, s *openSession, f func() error) error {
 	s.removing = make(chan struct{})
 	o.mu.Unlock()
+	return o.removed(session, s, f)
+}
+
+// removed runs f, without the lock: a slow disk keeps nobody from another
+// session. Who wants this one is let in when it is over.
+func (o *openSessions) removed(session string, s *openSession, f func() error) error {
 	defer func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"innerd/backends/copilot"
+	"innerd/test/transcript"
 )
 
 // Of all that the real CLI has printed, what says nothing to a host is passed
@@ -19,7 +20,7 @@ func TestPassedOver(t *testing.T) {
 	}
 	passed := map[string]int{}
 	for _, file := range files {
-		for _, frame := range printed(t, file) {
+		for _, frame := range transcript.Printed(t, file) {
 			var m struct {
 				Method string `json:"method"`
 				Params struct {

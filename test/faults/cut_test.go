@@ -170,8 +170,11 @@ func cutUnderThePost(t *testing.T, c *cast) {
 		t.Fatalf("run %q: %v", task, err)
 	}
 	did, _ := n.Happened()
-	if did < 12 || runs.Load() != 1 || sc != nil && sc.Count() != 2 {
+	if did < 12 || runs.Load() != 1 {
 		t.Errorf("%d connections were cut, the tool ran %d times", did, runs.Load())
+	}
+	if sc != nil && sc.Count() != 2 {
+		t.Errorf("the model was asked %d times", sc.Count())
 	}
 	if end := r.Follow(t, task, "0").Completed(); !strings.Contains(end.Text(), "five points") {
 		t.Errorf("it says %q", end.Text())

@@ -2,10 +2,11 @@ package mutate
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"innerd/test/transcript"
 )
 
 // longest is the longest file that is a seed, in bytes: each input that is made
@@ -38,35 +39,15 @@ func Files(t testing.TB, pattern string, nth int) (out [][]byte) {
 
 // Printed is what agents printed in such files, which are golden transcripts:
 // for each of them its messages, in their order.
-func Printed(t testing.TB, pattern string, nth int) (out [][]json.RawMessage) {
+func Printed(t testing.TB, pattern string, nth int) (out [][][]byte) {
 	t.Helper()
 	for _, text := range Files(t, pattern, nth) {
-		var said []json.RawMessage
-		for line := range bytes.Lines(text) {
-			var l struct {
-				Dir       string
-				Line, Msg json.RawMessage // the latter where messages are no lines
-			}
-			if err := json.Unmarshal(line, &l); err != nil {
-				t.Fatal(err)
-			}
-			if l.Dir == "out" {
-				said = append(said, append(l.Line, l.Msg...))
-			}
-		}
-		if len(said) == 0 {
-			t.Fatalf("%s: an agent says nothing", pattern)
-		}
-		out = append(out, said)
+		out = append(out, transcript.PrintedIn(t, text))
 	}
 	return out
 }
 
 // Lines puts messages one on a line.
-func Lines(messages []json.RawMessage) []byte {
-	var b []byte
-	for _, m := range messages {
-		b = append(append(b, m...), '\n')
-	}
-	return b
+func Lines(messages [][]byte) []byte {
+	return append(bytes.Join(messages, []byte{'\n'}), '\n')
 }
