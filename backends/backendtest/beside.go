@@ -3,7 +3,9 @@ package backendtest
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
+	"time"
 
 	"innerd/backends"
 	"innerd/events"
@@ -45,6 +47,29 @@ func (p *player) steer(ctx context.Context, name string, turn Turn, rec *Recorde
 		}
 		rec.Steered()
 	})
+}
+
+// makes reports whether there is a file to wait for before a cancel: where the
+// agent's tools are no programs there is none.
+func (p *player) makes(c Cancel) bool {
+	return c.Began != "" && p.shared.rig.Lacks[NeedProcess] == ""
+}
+
+// awaitFile waits until a file is there.
+func (p *player) awaitFile(ctx context.Context, name, file string) {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	for {
+		if _, err := os.Stat(in(p.dir, file)); err == nil {
+			return
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			p.t.Errorf("%s: nothing made the file %s", name, file)
+			return
+		}
+	}
 }
 
 // steered checks, after the run, that it was steered and takes no more.

@@ -164,6 +164,10 @@ type Reply struct {
 type Cancel struct {
 	On    events.Type // at the first event of this type
 	Early bool        // before the agent has said anything: when the model was asked, where that can be seen
+	// Began is a file that a command of On's call makes: the cancel waits until
+	// it is there, where the agent's tools are real. A tool that is canceled
+	// before it began shows nothing, and one that never began less.
+	Began string
 	// Stalled says that the watchdog cancels, with backends.ErrStalled.
 	Stalled bool
 }

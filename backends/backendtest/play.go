@@ -169,8 +169,18 @@ func (p *player) run(name string, turn Turn, in backends.Input) (*Recorder, back
 	if turn.Host.Cancel.Stalled {
 		cause = backends.ErrStalled
 	}
-	rec := NewRecorder(turn, p.first(name), func() { cancel(cause) })
-	var steering sync.WaitGroup
+	var steering, canceling sync.WaitGroup
+	defer canceling.Wait()
+	rec := NewRecorder(turn, p.first(name), func() {
+		if !p.makes(turn.Host.Cancel) {
+			cancel(cause)
+			return
+		}
+		canceling.Go(func() { // ends with the run's context at the latest
+			p.awaitFile(ctx, name, turn.Host.Cancel.Began)
+			cancel(cause)
+		})
+	})
 	rec.OnSteer(func() { p.steer(ctx, name, turn, rec, &steering) })
 	limit := p.shared.rig.limit(turn)
 	type returned struct {
