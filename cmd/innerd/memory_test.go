@@ -26,6 +26,17 @@ func TestMemoryFor(t *testing.T) {
 	}
 }
 
+// A small heap may gather as much garbage as a few turns make, a larger one half
+// of itself.
+func TestGarbageFor(t *testing.T) {
+	const mb = 1 << 20
+	for live, want := range map[int64]int{0: 200, 3 * mb: 200, 4 * mb: 150, 6 * mb: 100, 12 * mb: 50, 300 * mb: 50} {
+		if got := garbageFor(live); got != want {
+			t.Errorf("%d MB live: %d %%, want %d %%", live/mb, got, want)
+		}
+	}
+}
+
 // Memory is given back once for each rest, and not in a pause.
 func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	given := 0

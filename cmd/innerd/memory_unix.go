@@ -54,6 +54,12 @@ func machineMemory() int64 {
 // server's time.
 const garbage = 50
 
+// Garbage that may gather on a heap however small. Half of the heap of a server
+// with little to do is what a few turns leave behind, and to collect it takes as
+// much of the machine as all else that innerd does for a turn: it would come in
+// the middle of every fourth.
+const leastGarbage = 6 << 20
+
 // Memory that the runtime may hold for this process before it collects harder
 // and gives back what is idle: small is enough for all but the busiest servers,
 // and there it follows what lives.
@@ -67,7 +73,7 @@ const (
 // GOMEMLIMIT, which the runtime reads by itself, win.
 func limitMemory(getenv func(string) string) {
 	if getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
+		limitGarbage()
 	}
 	if getenv("GOMEMLIMIT") != "" {
 		return
@@ -85,6 +91,25 @@ func limitMemory(getenv func(string) string) {
 			debug.SetMemoryLimit(limit)
 		}
 	})
+}
+
+// limitGarbage keeps the garbage in bounds, as what lives comes and goes.
+func limitGarbage() {
+	percent := garbageFor(0)
+	debug.SetGCPercent(percent)
+	afterEachCollection(func() {
+		// Each change stops the world for a moment.
+		if next := garbageFor(living()); next > percent*5/4 || next < percent*4/5 {
+			percent = next
+			debug.SetGCPercent(percent)
+		}
+	})
+}
+
+// garbageFor is by how many percent a heap may grow of which as many bytes live.
+func garbageFor(live int64) int {
+	const newborn = 3 << 20 // what lives in a server that has done nothing yet
+	return max(garbage, int(100*leastGarbage/max(live, newborn)))
 }
 
 // sampleMemory leaves the tables of where memory was allocated empty where
