@@ -30,8 +30,8 @@ func model(stub *modelstub.Server) *modelstub.Scenario {
 }
 
 // warm measures what innerd adds to the first delta of a warm turn: the same
-// turn through innerd and over the pipes of a process of our own, in turn; in some
-// conversations one after another: two processes of one agent alone differ by
+// turn through innerd and over the pipes of a process of our own, in turn; a few
+// in each of many conversations: two processes of one agent alone differ by
 // milliseconds, and a conversation of many turns would be measured with its length.
 func warm(m measured) func(*bench, context.Context) error {
 	return func(b *bench, ctx context.Context) error {
@@ -42,7 +42,7 @@ func warm(m measured) func(*bench, context.Context) error {
 		defer stub.Close()
 		const goal = 2 * time.Millisecond
 		var took compared
-		for range b.some(20, 1) {
+		for range b.some(60, 1) {
 			two, err := b.warmPairs(ctx, m, pin, stub)
 			if err != nil {
 				return err
@@ -82,7 +82,7 @@ func (b *bench) warmPairs(ctx context.Context, m measured, pin agents.Pinned, st
 		at, err := one.turn(ctx, i)
 		return at.Sub(began), err
 	}
-	return pairs(5, b.some(15, 10), ours, theirs)
+	return pairs(5, b.some(6, 10), ours, theirs)
 }
 
 // cold measures the same of the first turn, for which the agent's process
