@@ -120,7 +120,7 @@ func cold(m measured) func(*bench, context.Context) error {
 			at, err := one.turn(ctx, i)
 			return at.Sub(began), err
 		}
-		took, err := pairs(1, b.some(50, 10), ours, theirs)
+		took, err := pairs(1, b.some(b.cold, 10), ours, theirs)
 		if err == nil {
 			b.added(m, pin, "cold first turn"+m.with, single(took), 20*time.Millisecond)
 		}

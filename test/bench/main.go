@@ -23,6 +23,7 @@ type bench struct {
 	binary string
 	dir    string // of all states and files, removed at the end
 	quick  bool   // fewer and shorter rounds
+	cold   int    // pairs of cold turns
 	table  table
 }
 
@@ -82,6 +83,7 @@ func orchestrate(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&b.binary, "binary", "dist/innerd", "the release binary")
 	fs.BoolVar(&b.quick, "quick", false, "fewer and shorter rounds")
+	fs.IntVar(&b.cold, "cold", 50, "pairs of cold turns, which differ by tens of milliseconds")
 	only := fs.String("only", "", "figures to measure, separated by commas; "+figureNames())
 	out := fs.String("out", "", "file for the table, beside the terminal")
 	state := fs.String("dir", "", "where states are kept while it runs; the system's temporary folder")
