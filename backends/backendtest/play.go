@@ -163,14 +163,14 @@ func (p *player) files(name string, files map[string]string) bool {
 // run has the conversation run the turn. A nil recorder says that it never
 // returned.
 func (p *player) run(name string, turn Turn, in backends.Input) (*Recorder, backends.Outcome, error) {
+	var steering, canceling sync.WaitGroup
+	defer canceling.Wait()
 	ctx, cancel := context.WithCancelCause(p.t.Context())
 	defer cancel(nil)
 	cause := backends.ErrCanceled
 	if turn.Host.Cancel.Stalled {
 		cause = backends.ErrStalled
 	}
-	var steering, canceling sync.WaitGroup
-	defer canceling.Wait()
 	rec := NewRecorder(turn, p.first(name), func() {
 		if !p.makes(turn.Host.Cancel) {
 			cancel(cause)

@@ -37,6 +37,25 @@ func TestGarbageFor(t *testing.T) {
 	}
 }
 
+// What lives moves a little with each collection, which changes nothing, but
+// never is a large heap left with what a smaller one was given.
+func TestGarbageChangesWhereItMatters(t *testing.T) {
+	const mb = 1 << 20
+	for _, c := range []struct {
+		percent    int
+		live, want int64
+	}{
+		{200, 3 * mb, 200},
+		{150, 4*mb + mb/4, 150},
+		{60, 300 * mb, 50},
+		{50, 3 * mb, 200},
+	} {
+		if got := nextGarbage(c.percent, c.live); int64(got) != c.want {
+			t.Errorf("%d %%, then %d MB live: %d %%, want %d %%", c.percent, c.live/mb, got, c.want)
+		}
+	}
+}
+
 // Memory is given back once for each rest, and not in a pause.
 func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	given := 0

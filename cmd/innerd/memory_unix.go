@@ -98,12 +98,21 @@ func limitGarbage() {
 	percent := garbageFor(0)
 	debug.SetGCPercent(percent)
 	afterEachCollection(func() {
-		// Each change stops the world for a moment.
-		if next := garbageFor(living()); next > percent*5/4 || next < percent*4/5 {
+		if next := nextGarbage(percent, living()); next != percent {
 			percent = next
 			debug.SetGCPercent(percent)
 		}
 	})
+}
+
+// nextGarbage is garbageFor, but what it was where that is nearly the same: each
+// change stops the world for a moment. A heap that is not small gets its own.
+func nextGarbage(percent int, live int64) int {
+	next := garbageFor(live)
+	if next != garbage && next <= percent*5/4 && next >= percent*4/5 {
+		return percent
+	}
+	return next
 }
 
 // garbageFor is by how many percent a heap may grow of which as many bytes live.

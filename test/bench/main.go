@@ -93,6 +93,9 @@ func orchestrate(ctx context.Context, args []string) error {
 		}
 		return err
 	}
+	if b.cold < 1 {
+		return fmt.Errorf("-cold %d: it takes a pair at least", b.cold)
+	}
 	wanted, err := chosen(*only)
 	if err != nil {
 		return err
