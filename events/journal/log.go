@@ -228,7 +228,9 @@ func deltaBound(d events.Data) int {
 // addLocked makes the frame and the line of an event.
 func (l *Log) addLocked(d events.Data, body []byte, class uint8) (int64, error) {
 	id := l.next
-	l.stamp.step(id, l.writing, l.s.opt.Now)
+	// A run that ends holds the writer's token, one with a full disk may wait
+	// with it for hours: neither is a flood.
+	l.stamp.step(id, l.writing && !l.ending && !l.full, l.s.opt.Now)
 	bound := len(body) + 40
 	if body == nil {
 		bound = deltaBound(d) + 40
