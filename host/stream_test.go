@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -287,15 +288,35 @@ func TestStreamLost(t *testing.T) {
 // A whole stream has a deadline, whatever its connections do; its run is
 // canceled then.
 func TestStreamDeadline(t *testing.T) {
-	f := newFake(t, func(f *fake) { f.begin(); <-f.canceled })
-	c := f.client(func(o *host.Options) { o.Deadline = 50 * time.Millisecond })
-	var e *host.Error
-	if err := lastError(t, c.Stream(t.Context(), prompt())); !errors.As(err, &e) || e.ErrorType != events.ErrTimeout {
-		t.Errorf("%v", err)
-	}
-	if len(f.seen().cancels) != 1 {
-		t.Errorf("%d cancels", len(f.seen().cancels))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{answer: func(int, api.Request) any { return cut{started} }}
+		c, err := host.New("http://sandbox", &host.Options{Deadline: time.Minute, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp, err := m.RoundTrip(r)
+			if err == nil && r.URL.Path == "/message:stream" {
+				resp.Body = io.NopCloser(io.MultiReader(resp.Body, hangs{r.Context()}))
+			}
+			return resp, err
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var e *host.Error
+		if err := lastError(t, c.Stream(t.Context(), prompt())); !errors.As(err, &e) || e.ErrorType != events.ErrTimeout || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if m.cancels != 1 {
+			t.Errorf("%d cancels", m.cancels)
+		}
+	})
+}
+
+// hangs is a body that says nothing until its request is given up.
+type hangs struct{ ctx context.Context }
+
+func (h hangs) Read([]byte) (int, error) {
+	<-h.ctx.Done()
+	return 0, context.Cause(h.ctx)
 }
 
 // A question whose answer does not fit is asked again, with the reason.

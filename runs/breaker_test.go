@@ -105,7 +105,7 @@ func TestBreaker(t *testing.T) {
 func TestBreakerLetsOneTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &played{name: "played", run: fails(errNoStart, false)}
-		w := playing(t, b)
+		w := playing(t, b, func(w *world) { w.lim.Spawns = 2 }) // one on one core, for which the second would wait
 		for range 5 {
 			w.run(by("played"))
 		}

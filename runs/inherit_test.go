@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"innerd/backends"
@@ -90,25 +91,28 @@ func (c slowConversation) Close(ctx context.Context) error {
 // TestOneAgentPerSession: an agent that is still closing holds the session.
 // Two on one session lose each other's turns.
 func TestOneAgentPerSession(t *testing.T) {
-	s := &slow{closing: make(chan struct{}, 8), let: make(chan struct{})}
-	w := newWorld(t, func(w *world) {
-		s.Backend = simulate.New(&simulate.Options{StateDir: w.home})
-		w.other, w.lim.Idle = []backends.Backend{s}, 20*time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{closing: make(chan struct{}, 8), let: make(chan struct{})}
+		w := newWorld(t, func(w *world) {
+			s.Backend = simulate.New(&simulate.Options{StateDir: w.home})
+			w.other, w.lim.Idle = []backends.Backend{s}, 20*time.Millisecond
+		})
+		in := func(spec *runs.Spec) { spec.Backend, spec.ContextID = "slow", "c" }
+		w.run(in)
+		<-s.closing // idle for too long
+		second := w.begin(in)
+		synctest.Wait()
+		select {
+		case <-second.Done():
+			t.Error("the second run did not wait for the agent before it")
+		default:
+		}
+		close(s.let)
+		if task := w.await(second); task.State != "completed" {
+			t.Errorf("%s %s", task.State, errorType(task))
+		}
+		if n := s.most.Load(); n != 1 {
+			t.Errorf("%d agents at once", n)
+		}
 	})
-	in := func(spec *runs.Spec) { spec.Backend, spec.ContextID = "slow", "c" }
-	w.run(in)
-	<-s.closing // idle for too long
-	second := w.begin(in)
-	select {
-	case <-second.Done():
-		t.Error("the second run did not wait for the agent before it")
-	case <-time.After(100 * time.Millisecond):
-	}
-	close(s.let)
-	if task := w.await(second); task.State != "completed" {
-		t.Errorf("%s %s", task.State, errorType(task))
-	}
-	if n := s.most.Load(); n != 1 {
-		t.Errorf("%d agents at once", n)
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"innerd/backends"
@@ -21,63 +22,69 @@ func TestCancel(t *testing.T) {
 		"in a tool":  `[{"tool":{"name":"Bash","input":{"command":"sleep"},"output":"x","ms":60000}}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			run := w.begin(script(steps))
-			until[events.Status](t, run)
-			ended, err := run.Cancel(t.Context(), "enough")
-			if err != nil || !ended {
-				t.Fatalf("cancel: %v %v", ended, err)
-			}
-			task := w.await(run)
-			if task.State != "canceled" || errorType(task) != "canceled" || !strings.HasPrefix(task.Error.Message, "canceled: ") || !strings.Contains(task.Error.Message, "enough") {
-				t.Errorf("%s %+v", task.State, task.Error)
-			}
-			if _, err := run.Cancel(t.Context(), ""); !errors.Is(err, runs.ErrEnded) {
-				t.Errorf("second cancel: %v", err)
-			}
-			if n := strings.Count(types(run), "session.error session.end"); n != 1 {
-				t.Errorf("%d ends: %s", n, types(run))
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				run := w.begin(script(steps))
+				until[events.Status](t, run)
+				ended, err := run.Cancel(t.Context(), "enough")
+				if err != nil || !ended {
+					t.Fatalf("cancel: %v %v", ended, err)
+				}
+				task := w.await(run)
+				if task.State != "canceled" || errorType(task) != "canceled" || !strings.HasPrefix(task.Error.Message, "canceled: ") || !strings.Contains(task.Error.Message, "enough") {
+					t.Errorf("%s %+v", task.State, task.Error)
+				}
+				if _, err := run.Cancel(t.Context(), ""); !errors.Is(err, runs.ErrEnded) {
+					t.Errorf("second cancel: %v", err)
+				}
+				if n := strings.Count(types(run), "session.error session.end"); n != 1 {
+					t.Errorf("%d ends: %s", n, types(run))
+				}
+			})
 		})
 	}
 }
 
 func TestHangUp(t *testing.T) {
-	w := newWorld(t)
-	mine := func(s *runs.Spec) { s.Detach, s.DetachGrace = false, 50*time.Millisecond }
-	run := w.begin(mine, script(`[{"stall":true}]`))
-	detach := run.Attach()
-	again := run.Attach()
-	detach()
-	detach() // twice is once
-	time.AfterFunc(150*time.Millisecond, again)
-	if task := w.await(run); task.State != "canceled" || task.Reason != "disconnected" {
-		t.Errorf("%s %s", task.State, task.Reason)
-	}
-	if lived := time.Since(run.Started()); lived < 150*time.Millisecond {
-		t.Errorf("ended after %s, while it had a reader", lived)
-	}
-	kept := w.begin(mine, func(s *runs.Spec) { s.Detach = true }, script(`[{"sleep_ms":200},{"text":"x"}]`))
-	kept.Attach()()
-	if task := w.await(kept); task.State != "completed" {
-		t.Errorf("a detached run: %s", task.State)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		mine := func(s *runs.Spec) { s.Detach, s.DetachGrace = false, 50*time.Millisecond }
+		run := w.begin(mine, script(`[{"stall":true}]`))
+		detach := run.Attach()
+		again := run.Attach()
+		detach()
+		detach() // twice is once
+		time.AfterFunc(150*time.Millisecond, again)
+		if task := w.await(run); task.State != "canceled" || task.Reason != "disconnected" {
+			t.Errorf("%s %s", task.State, task.Reason)
+		}
+		if lived := time.Since(run.Started()); lived != 200*time.Millisecond {
+			t.Errorf("ended after %s; its last reader went after 150 ms", lived)
+		}
+		kept := w.begin(mine, func(s *runs.Spec) { s.Detach = true }, script(`[{"sleep_ms":200},{"text":"x"}]`))
+		kept.Attach()()
+		if task := w.await(kept); task.State != "completed" {
+			t.Errorf("a detached run: %s", task.State)
+		}
+	})
 }
 
 func TestDeadlineAndStall(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.lim.Stall = map[string]time.Duration{"simulate": 150 * time.Millisecond} })
-	late := w.run(func(s *runs.Spec) { s.Timeout = 50 * time.Millisecond }, script(`[{"stall":true}]`))
-	if late.State != "failed" || errorType(late) != "timeout" {
-		t.Errorf("deadline: %s %s", late.State, errorType(late))
-	}
-	stalled := w.run(script(`[{"text":"x"},{"stall":true}]`))
-	if stalled.State != "failed" || errorType(stalled) != "stalled" || !strings.HasPrefix(stalled.Error.Message, "timeout: ") {
-		t.Errorf("stall: %s %+v", stalled.State, stalled.Error)
-	}
-	tool := w.run(script(`[{"tool":{"name":"Bash","input":{},"output":"done","ms":500}},{"text":"x"}]`))
-	if tool.State != "completed" {
-		t.Errorf("a silent tool is no stall: %s %s", tool.State, errorType(tool))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(w *world) { w.lim.Stall = map[string]time.Duration{"simulate": 150 * time.Millisecond} })
+		late := w.run(func(s *runs.Spec) { s.Timeout = 50 * time.Millisecond }, script(`[{"stall":true}]`))
+		if late.State != "failed" || errorType(late) != "timeout" {
+			t.Errorf("deadline: %s %s", late.State, errorType(late))
+		}
+		stalled := w.run(script(`[{"text":"x"},{"stall":true}]`))
+		if stalled.State != "failed" || errorType(stalled) != "stalled" || !strings.HasPrefix(stalled.Error.Message, "timeout: ") {
+			t.Errorf("stall: %s %+v", stalled.State, stalled.Error)
+		}
+		tool := w.run(script(`[{"tool":{"name":"Bash","input":{},"output":"done","ms":500}},{"text":"x"}]`))
+		if tool.State != "completed" {
+			t.Errorf("a silent tool is no stall: %s %s", tool.State, errorType(tool))
+		}
+	})
 }
 
 func TestLimitsEndARunAsCompleted(t *testing.T) {

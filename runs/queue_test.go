@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"innerd/backends"
 	"innerd/events"
@@ -77,23 +78,25 @@ func TestTaskIDMakesStartIdempotent(t *testing.T) {
 }
 
 func TestOneRunAtATime(t *testing.T) {
-	w := newWorld(t)
-	first := w.begin(inContext("c"), script(`[{"sleep_ms":150},{"text":"first"}]`))
-	second := w.begin(inContext("c"), script(`[{"text":"second"}]`))
-	if _, _, err := w.m.Start(t.Context(), "me", w.spec(inContext("c"), func(s *runs.Spec) { s.OnBusy = runs.BusyReject })); !errors.Is(err, runs.ErrConflict) {
-		t.Errorf("on_busy reject: %v", err)
-	}
-	until[events.Status](t, second)
-	w.await(second)
-	if _, ended := first.Log().Ended(); !ended {
-		t.Error("the second run ended before the first")
-	}
-	third := w.begin(inContext("c"), script(`[{"stall":true}]`))
-	until[events.Status](t, third)
-	fourth := w.run(inContext("c"), script(`[{"text":"fourth"}]`), func(s *runs.Spec) { s.OnBusy = runs.BusyCancel })
-	if task := w.await(third); task.State != "canceled" || fourth.State != "completed" {
-		t.Errorf("on_busy cancel: %s then %s", task.State, fourth.State)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.begin(inContext("c"), script(`[{"sleep_ms":150},{"text":"first"}]`))
+		second := w.begin(inContext("c"), script(`[{"text":"second"}]`))
+		if _, _, err := w.m.Start(t.Context(), "me", w.spec(inContext("c"), func(s *runs.Spec) { s.OnBusy = runs.BusyReject })); !errors.Is(err, runs.ErrConflict) {
+			t.Errorf("on_busy reject: %v", err)
+		}
+		until[events.Status](t, second)
+		w.await(second)
+		if _, ended := first.Log().Ended(); !ended {
+			t.Error("the second run ended before the first")
+		}
+		third := w.begin(inContext("c"), script(`[{"stall":true}]`))
+		until[events.Status](t, third)
+		fourth := w.run(inContext("c"), script(`[{"text":"fourth"}]`), func(s *runs.Spec) { s.OnBusy = runs.BusyCancel })
+		if task := w.await(third); task.State != "canceled" || fourth.State != "completed" {
+			t.Errorf("on_busy cancel: %s then %s", task.State, fourth.State)
+		}
+	})
 }
 
 func TestQueueIsBounded(t *testing.T) {

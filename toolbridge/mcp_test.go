@@ -292,7 +292,7 @@ func TestMCPHeadersComeEarly(t *testing.T) {
 // waitFor polls for what has no event of its own in the SDK.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never")
 		}

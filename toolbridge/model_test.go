@@ -146,7 +146,7 @@ func (m *model) end(c *modelCall, outcome string) {
 // shownSoon waits until the log has what the end of a call lets begin: that is
 // another goroutine's, where a cancel ended it.
 func (m *model) shownSoon(t *rapid.T) {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		logged, all := history(t, m.rec.events()), true
 		for _, c := range m.calls {
 			all = all && (!c.shown || logged[c.p.ID()] != "")

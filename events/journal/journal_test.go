@@ -96,7 +96,7 @@ func visible(t testing.TB, l *journal.Log, after int64) []string {
 // await waits until event id is visible.
 func await(t testing.TB, l *journal.Log, id int64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := l.Follow(0, nil)
 	if err != nil {
