@@ -36,7 +36,7 @@ func TestGoClient(t *testing.T) {
 		t.Run(strings.ToLower(string(binding)), func(t *testing.T) {
 			only := *card
 			only.SupportedInterfaces = slices.DeleteFunc(slices.Clone(card.SupportedInterfaces), func(i *sdk.AgentInterface) bool { return i.ProtocolBinding != binding })
-			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			ctx = a2aclient.AttachServiceParams(ctx, a2aclient.ServiceParams{"authorization": {"Bearer " + goKey}})
 			c, err := a2aclient.NewFromCard(ctx, &only, a2agrpc.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials())))
@@ -151,7 +151,8 @@ func (g goDriver) streams() {
 	// A stream that its reader leaves; the task goes on, and a new one has all.
 	ctx, drop := context.WithCancel(g.ctx)
 	var id sdk.TaskID
-	for e, err := range g.c.SendStreamingMessage(ctx, g.message("test-resubscribe-message-id")) {
+	gate := fmt.Sprintf(".go-%s.", g.binding)
+	for e, err := range g.c.SendStreamingMessage(ctx, g.message("innerd-gated"+gate)) {
 		if err != nil {
 			break
 		}
@@ -161,7 +162,11 @@ func (g goDriver) streams() {
 		}
 	}
 	drop()
-	state, text, _ = g.collect(g.c.SubscribeToTask(g.ctx, &sdk.SubscribeToTaskRequest{ID: id}), nil)
+	state, text, _ = g.collect(g.c.SubscribeToTask(g.ctx, &sdk.SubscribeToTaskRequest{ID: id}), func(e sdk.Event) {
+		if _, ok := e.(*sdk.Task); ok { // it is there again
+			g.send(g.message("innerd-open" + gate))
+		}
+	})
 	if want := "still working 0still working 1"; state != sdk.TaskStateCompleted || !strings.HasPrefix(text, want) || !strings.HasSuffix(text, "still working 9") {
 		g.t.Errorf("after a drop: %s %q", state, text)
 	}

@@ -65,7 +65,7 @@ func drive(t *testing.T, script string, least int, options map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", filepath.Join(dir, script), string(opts))
 	var stderr strings.Builder

@@ -194,14 +194,24 @@ func TestQuestionsWithData(t *testing.T) {
 	}
 }
 
-// A message to an agent that is at work and can take it.
+// A message to an agent that is at work, until it is canceled, and can take it.
+// Its sender waits for the end.
 func TestSteering(t *testing.T) {
 	s := start(t, rig.Options{})
 	c := newClient(t, s)
-	task := c.begin(message("steer", "go", script(`[{"text":"begin"},{"sleep_ms":3000},{"text":"never mind"}]`, nil)))
+	task := c.begin(message("steer", "go", script(`[{"text":"begin"},{"repeat":60000,"steps":[{"sleep_ms":10}]}]`, nil)))
 	c.eventually(task.ID, func(t *spec.Task) bool { return len(t.Artifacts) > 0 })
-	done := c.send(message("more", "another thing", inTask(task.ID)))
-	if !done.Status.State.Terminal() || len(done.History) != 2 || *done.History[1].Parts[0].Text != "another thing" {
+	steered := make(chan *spec.Task, 1)
+	go func() { // ends with the task
+		defer close(steered)
+		steered <- c.send(message("more", "another thing", inTask(task.ID)))
+	}()
+	c.eventually(task.ID, func(t *spec.Task) bool { return len(t.History) == 2 })
+	if len(steered) > 0 {
+		t.Error("it does not wait for the end")
+	}
+	c.raw(http.MethodPost, "/tasks/"+task.ID+":cancel", nil)
+	if done := <-steered; done == nil || !done.Status.State.Terminal() || len(done.History) != 2 || *done.History[1].Parts[0].Text != "another thing" {
 		t.Errorf("%+v", done)
 	}
 }

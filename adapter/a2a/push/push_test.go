@@ -250,7 +250,7 @@ func TestReceiversAreGivenUp(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	st := &store{files: map[string][]byte{}}
-	s := service(t, st, func(o *push.Options) { o.GiveUp = 300 * time.Millisecond })
+	s := service(t, st, func(o *push.Options) { o.GiveUp = 2 * time.Second })
 	create(t, s, "me", "task", "a", srv.URL)
 	waitFor(t, func() bool { return strings.Contains(st.text(), `"done":true`) })
 	s.Close()

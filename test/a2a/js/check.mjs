@@ -22,7 +22,7 @@ export async function check(transport, name, f) {
   try {
     await Promise.race([
       f(),
-      new Promise((_, no) => setTimeout(() => no(new Error('it took longer than 15 s')), 15000).unref()),
+      new Promise((_, no) => setTimeout(() => no(new Error('it took longer than a minute')), 60000).unref()), // it hangs
     ]);
   } catch (e) {
     line.ok = false;
@@ -44,6 +44,14 @@ export async function refused(call, name) {
   const names = [got.name, got.constructor?.name, got.reason, got.errorInfo?.reason, String(got.code), got.message].map(String);
   assert(names.some((n) => n.includes(name)), `refused with ${names.join(' / ')}, want ${name}`);
   return got;
+}
+
+// first gives a stream on, and is told when its first event has come.
+export async function* first(stream, come) {
+  for await (const e of stream) {
+    come();
+    yield e;
+  }
 }
 
 // webhook receives notifications.

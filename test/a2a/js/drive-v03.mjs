@@ -1,6 +1,6 @@
 // Drives innerd with the official JavaScript client of A2A 0.3.
 import { ClientFactory, ClientFactoryOptions, JsonRpcTransportFactory, RestTransportFactory } from 'a2a-v03/client';
-import { assert, check, equal, id, options, refused, webhook } from './check.mjs';
+import { assert, check, equal, first, id, options, refused, webhook } from './check.mjs';
 
 const { url, rootUrl } = options;
 const auth = options.key ? { authorization: `Bearer ${options.key}` } : {};
@@ -55,8 +55,8 @@ async function suite(transport, base) {
   });
   await t('resubscribe', async () => {
     const task = await client.sendMessage(send(id('tck-input-required'), {}, { blocking: true }));
-    const events = all(client.resubscribeTask({ id: task.id }));
-    await new Promise((y) => setTimeout(y, 100));
+    let events;
+    await new Promise((y) => (events = all(first(client.resubscribeTask({ id: task.id }), y)))); // it is there
     await client.sendMessage(send(id('answer'), { taskId: task.id }, { blocking: true }));
     equal((await events).at(-1).status.state, 'completed');
   });

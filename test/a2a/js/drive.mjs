@@ -4,7 +4,7 @@ import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 import { Role, TaskState, verifyAgentCardSignature } from '@a2a-js/sdk';
 import * as grpc from '@grpc/grpc-js';
 import { createPublicKey } from 'node:crypto';
-import { assert, check, equal, id, options, refused, webhook } from './check.mjs';
+import { assert, check, equal, first, id, options, refused, webhook } from './check.mjs';
 
 const { url, transports, open, publicKey } = options;
 const auth = options.key ? { authorization: `Bearer ${options.key}` } : {};
@@ -215,25 +215,28 @@ async function suite(transport, opts) {
     equal([none.tasks, none.totalSize, none.nextPageToken], [[], 0, ''], 'none');
   });
   await t('subscribe: after a dropped stream nothing is lost', async () => {
-    const stop = new AbortController();
+    const stop = new AbortController(), gate = `.js-${transport}.`;
     let task;
     try {
-      for await (const e of client.sendMessageStream(send(id('test-resubscribe-message-id')), { ...opts, signal: stop.signal })) {
+      for await (const e of client.sendMessageStream(send(id(`innerd-gated${gate}`)), { ...opts, signal: stop.signal })) {
         if (e.payload.$case === 'task') task = e.payload.value;
         if (e.payload.$case === 'artifactUpdate') stop.abort();
       }
     } catch {
       // dropped
     }
-    const events = await all(client.resubscribeTask({ tenant: '', id: task.id }, opts));
+    const opens = () => sendMessage(id(`innerd-open${gate}`));
+    let opened;
+    const events = await all(first(client.resubscribeTask({ tenant: '', id: task.id }, opts), () => (opened ??= opens()))); // it goes on when its reader is there again
+    await opened;
     equal(events[0].$case, 'task', 'first');
     equal(fold(events).artifacts.map(words), Array.from({ length: 10 }, (_, i) => `still working ${i}`));
     equal(events.at(-1).value.status.state, TaskState.TASK_STATE_COMPLETED, 'last');
   });
   await t('subscribe: two readers see the same', async () => {
     const task = await waiting();
-    const readers = [0, 1].map(() => all(client.resubscribeTask({ tenant: '', id: task.id }, opts)));
-    await new Promise((y) => setTimeout(y, 100)); // both are there
+    const readers = [];
+    for (const i of [0, 1]) await new Promise((y) => (readers[i] = all(first(client.resubscribeTask({ tenant: '', id: task.id }, opts), y)))); // both are there
     await sendMessage(id('answer'), { taskId: task.id, parts: [text('both')] });
     const [a, b] = await Promise.all(readers);
     equal(fold(a), fold(b), 'task');

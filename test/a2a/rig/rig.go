@@ -173,7 +173,7 @@ func (s *Server) Readers() int { return s.store.Stats().Readers }
 
 // Stop ends the server; what it kept in a directory can be started again.
 func (s *Server) Stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var errs []error
 	if s.Runs != nil {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"innerd/adapter/a2a"
@@ -22,7 +23,10 @@ import (
 const Name = "tck"
 
 // Backend is the agent. Delay is how long its slow scenarios take.
-type Backend struct{ Delay time.Duration }
+type Backend struct {
+	Delay time.Duration
+	gates sync.Map // of innerd-gated: a chan struct{} by its name, closed when it is open
+}
 
 // Intercept hands a message's id to the agent, and answers the one scenario
 // that has no task. It is for a2a.Options.
@@ -55,15 +59,15 @@ func (b *Backend) Open(_ context.Context, cfg backends.Config) (backends.Convers
 			return nil, err
 		}
 	}
-	return &conversation{delay: b.Delay, done: make(chan struct{})}, nil
+	return &conversation{b: b, done: make(chan struct{})}, nil
 }
 
 // Close implements backends.Backend.
 func (*Backend) Close(context.Context) error { return nil }
 
 type conversation struct {
-	delay time.Duration
-	done  chan struct{}
+	b    *Backend
+	done chan struct{}
 }
 
 func (c *conversation) Done() <-chan struct{}       { return c.done }
@@ -74,6 +78,7 @@ type act struct {
 	ctx   context.Context
 	h     backends.Host
 	delay time.Duration
+	gate  chan struct{} // of the name in the message's id
 	n     int
 }
 
@@ -83,13 +88,21 @@ func (c *conversation) Run(ctx context.Context, in backends.Input, h backends.Ho
 		MessageID string `json:"message_id"`
 	}
 	_ = json.Unmarshal(in.Set.Options, &opt) // none: the default scenario
-	a := &act{ctx: ctx, h: h, delay: c.delay}
+	a := &act{ctx: ctx, h: h, delay: c.b.Delay, gate: c.b.gate(opt.MessageID)}
 	for _, s := range scenarios {
 		if strings.HasPrefix(opt.MessageID, s.prefix) {
 			return a.play(s.do)
 		}
 	}
 	return a.play(func(a *act) error { return a.say("Hello from TCK") })
+}
+
+// gate is that which a message's id names between two points.
+func (b *Backend) gate(messageID string) chan struct{} {
+	_, name, _ := strings.Cut(messageID, ".")
+	name, _, _ = strings.Cut(name, ".")
+	g, _ := b.gates.LoadOrStore(name, make(chan struct{}))
+	return g.(chan struct{})
 }
 
 func (a *act) play(do func(*act) error) (backends.Outcome, error) {
@@ -166,6 +179,21 @@ var scenarios = []struct {
 		return a.say("logged in")
 	}},
 	{"innerd-hold", func(a *act) error { <-a.ctx.Done(); return context.Cause(a.ctx) }},
+	// The first goes on in its middle when the second, of the same gate, has come.
+	{"innerd-gated", func(a *act) error {
+		for i := range 10 {
+			if err := a.say(fmt.Sprintf("still working %d", i)); err != nil {
+				return err
+			}
+			select {
+			case <-a.gate:
+			case <-a.ctx.Done():
+				return context.Cause(a.ctx)
+			}
+		}
+		return nil
+	}},
+	{"innerd-open", func(a *act) error { close(a.gate); return a.say("open") }},
 }
 
 func file(a *act) error {
