@@ -59,7 +59,7 @@ func (c *chat) ask(taskID, text string, on func(events.Event)) []events.Event {
 			Credentials: &api.Credentials{APIKey: c.sc.Key(), BaseURL: c.sc.BaseURL()},
 		},
 	}, Tools: []host.ToolDef{{Name: "lookup", Description: "Looks something up.", Run: c.tool}}}
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*soon)
 	defer cancel()
 	var got []events.Event
 	text = ""

@@ -119,7 +119,8 @@ func TestCancelEndsWhatRuns(t *testing.T) {
 	outside.Eventually(t, "the file grows", func() bool { return size(file) > 4 })
 	began := time.Now()
 	s.Do(http.MethodPost, "/tasks/"+p.taskID()+":cancel", nil, nil)
-	if took := time.Since(began); took > 8500*time.Millisecond {
+	// An answer waits 8 s for the run's end; one that waits for ever has its turn's time, 15 minutes.
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("the cancel took %v", took)
 	}
 	p.whole(t)
@@ -161,7 +162,7 @@ func TestClaudeThatCannotRun(t *testing.T) {
 						t.Errorf("%q says %q, without %q", backend, f.Message, says)
 					}
 				}
-				if took := time.Since(began); took > 10*time.Second {
+				if took := time.Since(began); took > 25*time.Second { // Claude Code has a minute to start, others half of one
 					t.Errorf("it took %v", took)
 				}
 				log := s.follow("the log", p.taskID(), 0)

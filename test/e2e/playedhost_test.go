@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"innerd/backends/backendtest"
 	"innerd/events"
 	"innerd/test/fieldhost"
+	outside "innerd/test/server"
 )
 
 // playedHost does what the host of a case does. Bridged tools and questions
@@ -135,7 +137,12 @@ func (h *playedHost) cancel(taskID string) {
 func (h *playedHost) see(taskID string, e events.Event) {
 	if on := h.turn.Host.Cancel.On; on != "" && on == e.Type() && !h.canceled {
 		h.canceled = true
-		h.work.Go(func() { h.cancel(taskID) })
+		h.work.Go(func() {
+			if file := h.turn.Host.Cancel.Began; file != "" && h.k.backend != "simulate" { // whose tools are no programs
+				outside.Eventually(h.k.t, "the command has made "+file, func() bool { return size(filepath.Join(h.k.s.Dir, file)) > 0 })
+			}
+			h.cancel(taskID)
+		})
 	}
 	switch d := e.Data.(type) {
 	case events.ToolRequest:

@@ -94,7 +94,8 @@ func newChunks(br *bufio.Reader) io.Reader {
 // as if it were whole. One that runs a tool is not: it has something else to
 // do.
 func TestReaderThatNeverReads(t *testing.T) {
-	s := serve(t, "--write-timeout", "2s")
+	// The flood must be over, and the tool called, within that of the first write that hangs.
+	s := serve(t, "--write-timeout", "10s")
 	steps := `[` + floodStep + `,{"call":{"tool":"slow","arguments":{}}},{"text":"over"}]`
 	busy := s.dial("HTTP/1.1", script(steps, map[string]any{"task_id": "busy-with-a-tool"}))
 	busy.answer()
@@ -128,7 +129,7 @@ func TestReaderThatNeverReads(t *testing.T) {
 
 // A reader that takes a little now and then gets all.
 func TestSlowReader(t *testing.T) {
-	s := serve(t, "--write-timeout", "2s")
+	s := serve(t, "--write-timeout", "10s") // a busy machine may be still for longer than a second or two
 	slow := s.dial("HTTP/1.1", script(`[`+floodStep+`]`, map[string]any{"task_id": "the-slow-one", "events": "all"}))
 	slow.answer()
 	p := newTape("the slow one", nil)

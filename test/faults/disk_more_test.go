@@ -41,8 +41,8 @@ func stopOnAFullDisk(t *testing.T, c *cast) {
 	// The run itself may have no room to say so: what the reserve gives up anybody may take.
 	server.Eventually(t, "the server says that the disk is full", func() bool { return r.logged("storage takes no more", task) })
 	stopping := time.Now()
-	r.Stop() // the fault
-	if took := time.Since(stopping); took > 30*time.Second {
+	r.Stop()                                              // the fault
+	if took := time.Since(stopping); took > time.Minute { // --stop-timeout and a little; a write waits for space for ever
 		t.Errorf("the server took %v to stop", took)
 	}
 	if left := r.Marked(); len(left) > 0 {

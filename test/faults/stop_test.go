@@ -90,7 +90,7 @@ func stopped(t *testing.T, r *rig, states map[string]state, then func()) ledger.
 	began := time.Now()
 	r.Stop() // the fault; any other exit code than 0 is an error
 	took := time.Since(began)
-	if took > 30*time.Second {
+	if took > time.Minute { // --stop-timeout and a little, of which the exit code tells; a turn has 15 minutes
 		t.Errorf("the server took %v to stop", took)
 	}
 	if left := r.Marked(); len(left) > 0 {
@@ -135,8 +135,11 @@ func (s state) ended(t testing.TB, name string, p *server.Tape) {
 // A server that is told to stop ends every run, whatever it is doing, and its
 // readers see the end.
 func TestStopInEveryState(t *testing.T) {
-	r := newRig(t).start()
+	r := newRig(t)
 	states := simulatedStates()
+	// Nobody waits for a place: one that says nothing keeps that of its start.
+	r.Args = append(r.Args, "--max-warm", fmt.Sprint(len(states)), "--max-spawns", fmt.Sprint(len(states)))
+	r.start()
 	began := time.Now()
 	res := stopped(t, r, states, func() {})
 	result(t, fmt.Sprintf("SIGTERM with runs in %d states (simulate)", len(states)), res, time.Since(began))

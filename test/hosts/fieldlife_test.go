@@ -46,13 +46,13 @@ func TestFieldHostDoesNotReadWhileAToolRuns(t *testing.T) {
 	s := newServer(t, "--auth", "off")
 	s.Start()
 	f := newFieldHost(t, s, "")
-	takes := 5 * time.Second
+	takes := 11 * time.Second
 	if long() {
 		takes = 5 * time.Minute // longer than any time-out on the way
 	}
 	m := newManual(func() any { time.Sleep(takes); return map[string]any{"result": "at last"} })
 	got, breaker := f.run(order{
-		ReadTimeout: 4, // s; a busy machine may be still for longer than a second
+		ReadTimeout: 10, // s; a busy machine may be still for longer than a second
 		Request:     fieldRequest("c", `[{"calls":[{"tool":"slow","arguments":{"i":1}},{"tool":"slow","arguments":{"i":2}}]},{"flood":{"deltas":40000,"bytes":400}},{"text":"The end."}]`),
 	}, m)
 	if got.Failed || got.Text != "The end." || m.calls != 2 || len(got.Usage) != 1 || breaker.Failures != 0 {

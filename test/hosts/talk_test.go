@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -214,7 +216,12 @@ func (p *played) see(taskID string, e events.Event) {
 	p.mu.Unlock()
 	if on := p.turn.Host.Cancel.On; on != "" && on == e.Type() && !p.canceled {
 		p.canceled = true
-		p.work.Go(func() { p.cancel(taskID) })
+		p.work.Go(func() {
+			if file := p.turn.Host.Cancel.Began; file != "" && p.k.r.lacks[backendtest.NeedProcess] == "" {
+				server.Eventually(p.k.t, "the command has made "+file, func() bool { return there(filepath.Join(p.k.s.Dir, file)) })
+			}
+			p.cancel(taskID)
+		})
 	}
 	switch d := e.Data.(type) {
 	case events.ToolRequest, events.InputRequired:
@@ -227,6 +234,11 @@ func (p *played) see(taskID string, e events.Event) {
 	case events.ToolResolved, events.PermissionResolved, events.InputResolved:
 		p.opened(-1)
 	}
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func (p *played) decide(taskID string, d events.PermissionRequest, r backendtest.Reply) {

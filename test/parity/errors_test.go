@@ -86,11 +86,25 @@ func rateLimit(w *world) {
 			k.model.arrange([]step{say("Hello.")})
 		}
 		status, answer := w.s.Call(http.MethodPost, "/message:send", body)
-		if want := map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusOK}[told > 0]; status != want {
+		over := time.Since(time.UnixMilli(failedAt(p))).Seconds() > told // a busy machine may take longer than a short limit
+		if want := map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusOK}[told > 0]; status != want && !(over && status == http.StatusOK) {
 			w.Errorf("a limit of %v (told as %v s): the next run gets status %d: %s", after, told, status, answer)
 		}
 	}
 }
+
+// failedAt is when a run's error was told, in milliseconds.
+func failedAt(p *server.Tape) (ts int64) {
+	for _, e := range p.Events() {
+		if e.Type() == events.TypeError {
+			ts = e.TS
+		}
+	}
+	return ts
+}
+
+// inTime is for what would otherwise last as long as a turn may, 15 minutes.
+const inTime = 3 * time.Minute
 
 // refused: nobody listens where the model should be.
 func refused(w *world) {
@@ -113,7 +127,7 @@ func refused(w *world) {
 	if retries == 0 || retries > most { // nobody is there who could count
 		w.Errorf("it told %d times that it tries again", retries)
 	}
-	if took := time.Since(began); took > 45*time.Second {
+	if took := time.Since(began); took > inTime {
 		w.Errorf("it took %v", took)
 	}
 }
@@ -125,7 +139,7 @@ func noFirstByte(w *world) {
 	began := time.Now()
 	p := k.post("Hello.", nil, always(modelstub.NoAnswer(), obj{"stall": true})).Whole()
 	failed(w, p, failing{class: events.ErrTimeout, phrase: "timeout: "})
-	if took := time.Since(began); took > 45*time.Second {
+	if took := time.Since(began); took > inTime {
 		w.Errorf("it took %v", took)
 	}
 	if k.sc != nil {
@@ -147,7 +161,7 @@ func noLogin(w *world) {
 	began := time.Now()
 	p := k.post("Hello.", nil, say("Never said.")).Whole()
 	failed(w, p, failing{class: events.ErrAuth, phrase: "auth: unavailable: "})
-	if took := time.Since(began); took > 45*time.Second {
+	if took := time.Since(began); took > inTime {
 		w.Errorf("it took %v", took)
 	}
 	if k.asks() != 0 {

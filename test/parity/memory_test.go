@@ -73,7 +73,9 @@ func followUp(w *world) {
 	k := w.talk(nil)
 	gate := modelstub.NewGate()
 	w.Cleanup(gate.Release)
-	first := k.post("ask-marker-1", nil, hold(gate), say("say-marker-1"))
+	held := hold(gate)
+	held.sim = []any{obj{"sleep_ms": 10_000}} // longer than it takes to post the next one
+	first := k.post("ask-marker-1", nil, held, say("say-marker-1"))
 	if k.sc != nil {
 		<-gate.Reached()
 	}
@@ -97,7 +99,7 @@ func steer(w *world) {
 	k := w.talk(nil)
 	flag := filepath.Join(w.TempDir(), "go")
 	wait := shell("until [ -e "+flag+" ]; do sleep 0.02; done; echo waited", "waited")
-	wait.sim[0].(obj)["permission"].(obj)["ms"] = 2000
+	wait.sim[0].(obj)["permission"].(obj)["ms"] = 10_000 // longer than it takes to tell it something
 	p := k.post("ask-marker-1", nil, wait, say("I took it in."))
 	server.Until[events.ToolCall](p, 1)
 	done := make(chan int, 1)

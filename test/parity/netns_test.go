@@ -76,12 +76,12 @@ func TestInside(t *testing.T) {
 		t.Errorf("there was traffic to the outside: %v", seen)
 	}
 	// That the watch sees what there is.
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", "192.0.2.7:443"); err == nil {
-		_ = conn.Close()
-	}
 	server.Eventually(t, "the watch sees a connection", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // nobody answers
+		defer cancel()
+		if conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", "192.0.2.7:443"); err == nil {
+			_ = conn.Close()
+		}
 		return slices.ContainsFunc(watch.seen(), func(s string) bool { return s == "tcp 192.0.2.7:443" })
 	})
 }

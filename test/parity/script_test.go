@@ -70,9 +70,9 @@ func (s step) native(id string) step {
 	return s
 }
 
-// hold stops until the gate is released; simulate for a time.
+// hold stops until the gate is released; simulate not at all.
 func hold(g *modelstub.Gate) step {
-	return step{block: fixed(modelstub.Control().Hold(g)), sim: []any{obj{"sleep_ms": 1500}}}
+	return step{block: fixed(modelstub.Control().Hold(g))}
 }
 
 // always answers every request from now on; sim is what simulate does once.
