@@ -119,7 +119,7 @@ func TestAsAnotherUser(t *testing.T) {
 		if line != "65534 65534" {
 			t.Errorf("it runs as %q", line)
 		}
-		stop(t, c, 8*time.Second)
+		stop(t, c)
 	}})
 }
 
@@ -241,7 +241,7 @@ func TestOrphans(t *testing.T) {
 			wrong++
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); childrenIn(t, "RSDZ") > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); childrenIn(t, "RSDZ") > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	close(done)
