@@ -15,6 +15,10 @@ import (
 	"innerd/test/modelstub"
 )
 
+// Told is how long a stream that is to be cut stands still first: a busy agent
+// has told what came before the cut, which is taken back then.
+const Told = time.Second
+
 // Failing is a model that fails in the way of a class; busy is the status of
 // one that is overloaded.
 func Failing(e *backendtest.Error, busy int) modelstub.Turn {

@@ -189,7 +189,7 @@ func (s *Script) failure(step backendtest.Step) bool {
 		s.always(agentscript.Failing(step.Error, 529))
 	case step.Cut != nil:
 		s.flush()
-		s.always(modelstub.Say(cut(modelstub.Text(step.Cut.Text))).CutWhole(modelstub.CutReset))
+		s.always(modelstub.Say(modelstub.Text(step.Cut.Text).Sleep(300 * time.Millisecond).Cut(modelstub.CutReset)).CutWhole(modelstub.CutReset))
 	case step.Stall:
 		s.always(modelstub.NoAnswer())
 	case step.Empty:
@@ -204,7 +204,7 @@ func (s *Script) failure(step backendtest.Step) bool {
 
 // cut breaks a stream when claude has told what came before.
 func cut(b modelstub.Block) modelstub.Block {
-	return b.Sleep(300 * time.Millisecond).Cut(modelstub.CutReset)
+	return b.Sleep(agentscript.Told).Cut(modelstub.CutReset)
 }
 
 func (s *Script) retry(r *backendtest.Retry) {

@@ -297,14 +297,14 @@ func (s *Script) retry(r *backendtest.Retry) {
 	s.flush()
 	half := func(text string) string { return text[:len(text)/2] }
 	if r.Reasoning != "" {
-		s.add(modelstub.Say(modelstub.Thinking(half(r.Reasoning)).Sleep(300 * time.Millisecond).Cut(modelstub.CutReset)))
+		s.add(modelstub.Say(modelstub.Thinking(half(r.Reasoning)).Sleep(agentscript.Told).Cut(modelstub.CutReset)))
 		s.say(modelstub.Thinking(r.Reasoning))
 		if r.Text != "" {
 			s.say(modelstub.Text(r.Text))
 		}
 		return
 	}
-	s.add(modelstub.Say(modelstub.Text(half(r.Text)).Sleep(300 * time.Millisecond).Cut(modelstub.CutReset)))
+	s.add(modelstub.Say(modelstub.Text(half(r.Text)).Sleep(agentscript.Told).Cut(modelstub.CutReset)))
 	s.say(modelstub.Text(r.Text))
 }
 

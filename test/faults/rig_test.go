@@ -28,11 +28,11 @@ type rig struct {
 	addr atomic.Pointer[string] // where it listens, or did last
 }
 
-// newRig makes a rig and does not start it. How long its agents take to start
-// is up to what else the machine does.
+// newRig makes a rig and does not start it. How long its agents take to start,
+// and to stop, is up to what else the machine does.
 func newRig(t testing.TB) *rig {
 	r := &rig{Server: server.New(t, innerd)}
-	r.Args = append(r.Args, "--open-timeout", "5m")
+	r.Args = append(r.Args, "--open-timeout", "5m", "--stop-timeout", "45s")
 	return r
 }
 
