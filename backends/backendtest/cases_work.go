@@ -263,7 +263,7 @@ func steerCases() []Case {
 	return []Case{
 		one("steer-in-text", "a user can put in a word while the agent talks", []Need{NeedSteer}, Turn{
 			Steps: []Step{
-				{Text: "I talk and talk and talk and talk and talk.", ChunkBytes: 4, DelayMS: 100},
+				{Text: "I talk and talk and talk and talk and talk.", ChunkBytes: 4, DelayMS: 250}, // longer than a word takes to the agent of a busy machine
 				{Next: true},
 				{Text: "I heard you."},
 			},
@@ -272,7 +272,7 @@ func steerCases() []Case {
 		}),
 		one("steer-in-native-tool", "a user can put in a word while the agent works", []Need{NeedSteer}, Turn{
 			Steps: []Step{
-				{Tool: &Tool{Name: "shell", Input: shell("sleep 1; echo the output"), Output: "the output", ExitCode: number(0), MS: int(time.Second.Milliseconds())}},
+				{Tool: &Tool{Name: "shell", Input: shell("sleep 3; echo the output"), Output: "the output", ExitCode: number(0), MS: int((3 * time.Second).Milliseconds())}},
 				{Text: "I heard you."},
 			},
 			Host: Host{Steer: Steer{On: events.TypeToolCall, Text: "steered to the parallax"}},

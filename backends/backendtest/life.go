@@ -187,7 +187,7 @@ func goroutines() map[string]string {
 // rig, its model server and its tests are its own affair.
 func checkLeft(t testing.TB, before map[string]string, keeps []string) {
 	var left []string
-	for end := time.Now().Add(2 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(fadesIn); ; time.Sleep(10 * time.Millisecond) {
 		left = left[:0]
 		for id, stack := range goroutines() {
 			if _, old := before[id]; !old && ofBackend(stack, keeps) {

@@ -126,7 +126,7 @@ func play(t *testing.T, name string, m mutant) *fakeT {
 	m.dirs = &added
 	all := backendtest.All()
 	rig := backendtest.Rig{
-		Name: "mutant", Turn: 2 * time.Second, Grace: 100 * time.Millisecond,
+		Name: "mutant", Turn: 20 * time.Second, Grace: 100 * time.Millisecond,
 		Backend: func(testing.TB) backends.Backend {
 			m := m
 			m.Backend = simulate.New(&simulate.Options{StateDir: dir})

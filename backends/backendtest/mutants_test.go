@@ -195,7 +195,7 @@ func workMutants(t *testing.T) []mutantTest {
 			}
 		}), "spoke as the main agent"},
 		{"a command runs on", "background-ended", inDir(func(dir string, _ *backends.Input) {
-			cmd := exec.Command("sh", "-c", "sleep 20; echo "+dir)
+			cmd := exec.Command("sh", "-c", "sleep 61; echo "+dir)
 			if err := cmd.Start(); err != nil {
 				t.Error(err)
 				return

@@ -261,3 +261,7 @@ func (s *shared) copy() {
 
 // soon is how long something may take that takes no time by itself.
 const soon = 20 * time.Second
+
+// fadesIn is how long what has ended may still be seen: below what any command
+// of a case would take by itself.
+const fadesIn = 10 * time.Second

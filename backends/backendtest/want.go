@@ -227,7 +227,7 @@ func (w Want) CheckOutside(dir string) (faults []string) {
 	}
 	for _, words := range w.Dead {
 		var alive []string
-		for end := time.Now().Add(2 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(fadesIn); ; time.Sleep(10 * time.Millisecond) {
 			if alive = processes(words); len(alive) == 0 || time.Now().After(end) {
 				break
 			}
