@@ -222,7 +222,7 @@ func TestStartsAreBounded(t *testing.T) {
 func TestAStartWaitsForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &played{name: "played", run: func(_ context.Context, _ backends.Input, h backends.Host, _ *playedAgent) (backends.Outcome, error) {
-			time.Sleep(20 * time.Second)
+			time.Sleep(10 * time.Second) // five of them take longer than a start may, and less than await waits
 			say(h, "up")
 			return backends.Outcome{}, nil
 		}}
