@@ -37,7 +37,11 @@ func TestCancelWhileTheLogWaits(t *testing.T) {
 		_, err := a.Run(ctx, backends.Input{Parts: []events.Part{events.Text("Go.")}}, h)
 		ended <- err
 	}()
-	<-h.Waits
+	select {
+	case <-h.Waits:
+	case got := <-ended:
+		t.Fatalf("it ended before its log waited: %v", got)
+	}
 	cancel(backends.ErrCanceled)
 	st.await("turn/interrupt")
 	<-a.Done() // it was given up

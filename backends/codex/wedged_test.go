@@ -273,7 +273,11 @@ func TestNotWedged(t *testing.T) {
 		out, err := c.Run(t.Context(), backends.Input{Parts: []events.Part{events.Text("Go.")}, Set: backends.Settings{MaxTurns: 1}}, h)
 		ended <- ending{out, err}
 	}()
-	<-h.Waits
+	select {
+	case <-h.Waits:
+	case got := <-ended:
+		t.Fatalf("it ended before its log waited: %+v", got)
+	}
 	st.await("turn/interrupt")
 	time.Sleep(answerLimit * 5 / 4) // more than an answer may take
 	close(h.Release)

@@ -30,7 +30,11 @@ func TestGivenUpWhileTheLogWaits(t *testing.T) {
 		_, err := a.Run(ctx, backends.Input{}, h)
 		done <- err
 	}()
-	<-h.Waits
+	select {
+	case <-h.Waits:
+	case got := <-done:
+		t.Fatalf("it ended before its log waited: %v", got)
+	}
 	cancel(backends.ErrCanceled)
 	<-a.Done() // it was given up
 	close(h.Release)

@@ -104,111 +104,6 @@ func TestPremiumRequests(t *testing.T) {
 	}
 }
 
-// TestSteerAfterTheEnd: input that reaches copilot when its turn is over makes
-// a turn of its own there. It is part of the same run, and answered.
-func TestSteerAfterTheEnd(t *testing.T) {
-	f := newFake(t, acts(send("i1"), []act{
-		event(`{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"view","arguments":{}}}`),
-		{Expect: `"mode":"immediate"`},
-		event(`{"type":"tool.execution_complete","data":{"toolCallId":"c","success":true,"result":{"content":"ok"}}}`),
-		say("first"),
-	}, stop, []act{
-		{Answer: `{"messageId":"i2"}`},
-		event(`{"type":"user.message","data":{"messageId":"i2","content":"word"}}`),
-		event(`{"type":"assistant.turn_start","data":{}}`), say("second"),
-	}, stop)...)
-	c := f.open(t, nil)
-	rec := backendtest.NewRecorder(backendtest.Turn{Host: backendtest.Host{Steer: backendtest.Steer{On: events.TypeToolCall, Text: "word"}}}, nil, nil)
-	steered := make(chan error, 1)
-	rec.OnSteer(func() {
-		go func() { // ends with the steer
-			steered <- c.(backends.Steerer).Steer(t.Context(), []events.Part{events.Text("word")})
-		}()
-	})
-	_, err := c.Run(t.Context(), backends.Input{Parts: []events.Part{events.Text("x")}}, rec)
-	rec.Close()
-	if err != nil || !slices.Equal(messages(rec), []string{"first", "second"}) || count(rec, events.TypeSteered) != 1 {
-		t.Errorf("%v, %q, %d steered", err, messages(rec), count(rec, events.TypeSteered))
-	}
-	if err := <-steered; err != nil {
-		t.Errorf("the steer: %v", err)
-	}
-	if err := c.(backends.Steerer).Steer(t.Context(), []events.Part{events.Text("x")}); !errors.Is(err, backends.ErrTooLate) {
-		t.Errorf("after the run: %v", err)
-	}
-	if n := f.sent(t, `"method":"session.send"`); n != 2 {
-		t.Errorf("%d sends", n)
-	}
-}
-
-// firstHost sees whether a steer is over before it stands in the log.
-type firstHost struct {
-	backends.Host
-	t       *testing.T
-	steered chan error
-}
-
-func (h firstHost) Emit(e events.Event) {
-	if e.Type() == events.TypeSteered {
-		select {
-		case err := <-h.steered:
-			h.t.Errorf("the steer was over before it was told: %v", err)
-			h.steered <- err
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	h.Host.Emit(e)
-}
-
-// TestSteerIsToldFirst: Steer returns when its event stands in the log. The
-// run would add one of its own otherwise.
-func TestSteerIsToldFirst(t *testing.T) {
-	begin := []act{event(`{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"view","arguments":{}}}`), {Expect: `"mode":"immediate"`}}
-	end := acts([]act{event(`{"type":"tool.execution_complete","data":{"toolCallId":"c","success":true,"result":{"content":"ok"}}}`), say("heard")}, stop)
-	answer, taken := act{Answer: `{"messageId":"i2"}`}, event(`{"type":"user.message","data":{"messageId":"i2","content":"word"}}`)
-	for name, order := range map[string][]act{"answered first": {answer, taken}, "taken first": {taken, answer}} {
-		t.Run(name, func(t *testing.T) {
-			f := newFake(t, acts(send("i1"), begin, order, end)...)
-			c := f.open(t, nil)
-			rec := backendtest.NewRecorder(backendtest.Turn{Host: backendtest.Host{Steer: backendtest.Steer{On: events.TypeToolCall, Text: "word"}}}, nil, nil)
-			steered := make(chan error, 1)
-			rec.OnSteer(func() {
-				go func() { // ends with the steer
-					steered <- c.(backends.Steerer).Steer(t.Context(), []events.Part{events.Text("word")})
-				}()
-			})
-			_, err := c.Run(t.Context(), backends.Input{}, firstHost{rec, t, steered})
-			rec.Close()
-			if steerErr := <-steered; err != nil || steerErr != nil || count(rec, events.TypeSteered) != 1 {
-				t.Errorf("%v, %v, %d steered", err, steerErr, count(rec, events.TypeSteered))
-			}
-		})
-	}
-}
-
-// TestSteerRefused leaves the turn as it was.
-func TestSteerRefused(t *testing.T) {
-	f := newFake(t, acts(send("i1"), []act{
-		event(`{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"view","arguments":{}}}`),
-		{Expect: `"mode":"immediate"`},
-		{Refuse: "not now"},
-		event(`{"type":"tool.execution_complete","data":{"toolCallId":"c","success":true,"result":{"content":"ok"}}}`), say("first"),
-	}, stop)...)
-	c := f.open(t, nil)
-	rec := backendtest.NewRecorder(backendtest.Turn{Host: backendtest.Host{Steer: backendtest.Steer{On: events.TypeToolCall, Text: "word"}}}, nil, nil)
-	steered := make(chan error, 1)
-	rec.OnSteer(func() {
-		go func() { // ends with the steer
-			steered <- c.(backends.Steerer).Steer(t.Context(), []events.Part{events.Text("word")})
-		}()
-	})
-	_, err := c.Run(t.Context(), backends.Input{}, rec)
-	rec.Close()
-	if steerErr := <-steered; err != nil || class(steerErr) != events.ErrInvalidRequest {
-		t.Errorf("%v; the steer: %v", err, steerErr)
-	}
-}
-
 // TestBackground: a session that does not get quiet, since a command runs on.
 func TestBackground(t *testing.T) {
 	running := `{"tasks":[{"type":"shell","id":"b1","status":"running","description":"a server","attachmentMode":"attached"},` +
@@ -329,42 +224,6 @@ func TestNotAtOnce(t *testing.T) {
 	}
 }
 
-// TestRequestsOutsideARun are refused: nobody could answer them.
-func TestRequestsOutsideARun(t *testing.T) {
-	f := newFake(t, acts(send("i1"), []act{say("ok")}, stop, []act{
-		event(`{"type":"permission.requested","data":{"requestId":"p","permissionRequest":{"kind":"hook","toolName":"bash"}}}`),
-		event(`{"type":"external_tool.requested","data":{"requestId":"e","toolName":"one"}}`),
-		say("on my own"),
-		{Expect: `"kind":"reject"`},
-		{Answer: `{}`},
-		{Expect: `"resultType":"failure"`},
-		{Answer: `{}`},
-	})...)
-	c := f.open(t, nil)
-	if _, _, err := run(t, t.Context(), c, backendtest.Turn{}, backends.Settings{}); err != nil {
-		t.Fatal(err)
-	}
-	f.await(t, `"resultType":"failure"`, 1)
-	if f.strays.Load() != 1 {
-		t.Errorf("%d strays", f.strays.Load())
-	}
-}
-
-// TestOtherPermission: one that does not come of our hook is asked for too.
-func TestOtherPermission(t *testing.T) {
-	reply := backendtest.Reply{Kind: events.KindPermission, Answer: events.Answer{Outcome: events.OutcomeDenied, Message: "no"}}
-	_, rec, _, err := play(t, backends.Settings{}, backendtest.Turn{Host: backendtest.Host{Replies: []backendtest.Reply{reply}}}, acts([]act{
-		event(`{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"bash","arguments":{"command":"x"}}}`),
-		event(`{"type":"permission.requested","data":{"requestId":"p","permissionRequest":{"kind":"shell","toolCallId":"c","fullCommandText":"x"}}}`),
-		{Expect: `"feedback":"no"`},
-		{Answer: `{}`},
-		event(`{"type":"tool.execution_complete","data":{"toolCallId":"c","success":false,"error":{"message":"denied","code":"denied"}}}`), say("ok"),
-	}, stop)...)
-	if err != nil || !says(rec, `"tool":"bash"`) {
-		t.Errorf("%v\n%s", err, backendtest.Dump(rec.Events()))
-	}
-}
-
 // TestPlan shows the list of things to do.
 func TestPlan(t *testing.T) {
 	_, rec, _, err := play(t, backends.Settings{}, backendtest.Turn{}, acts([]act{
@@ -423,7 +282,11 @@ func TestCancelWhileTheLogWaits(t *testing.T) {
 		_, err := c.Run(ctx, backends.Input{}, h)
 		done <- err
 	}()
-	<-h.Waits
+	select {
+	case <-h.Waits:
+	case got := <-done:
+		t.Fatalf("it ended before its log waited: %v", got)
+	}
 	cancel(backends.ErrCanceled)
 	f.await(t, `"method":"session.abort"`, 1)
 	close(h.Release)
@@ -431,31 +294,4 @@ func TestCancelWhileTheLogWaits(t *testing.T) {
 		t.Error(err)
 	}
 	rec.Close()
-}
-
-// TestWithdrawnPermission: one that copilot has settled by itself, with a
-// sub-agent that was ended say, is open no longer.
-func TestWithdrawnPermission(t *testing.T) {
-	later := backendtest.Reply{Kind: events.KindPermission, Tool: "two", After: 50 * time.Millisecond, Answer: events.Answer{Outcome: events.OutcomeAllowed}}
-	_, rec, _, err := play(t, backends.Settings{}, backendtest.Turn{Host: backendtest.Host{Replies: []backendtest.Reply{later}}}, acts([]act{
-		event(`{"type":"subagent.started","agentId":"a","data":{"toolCallId":"t","agentName":"x"}}`),
-		event(`{"type":"permission.requested","agentId":"a","data":{"requestId":"p","permissionRequest":{"kind":"hook","toolCallId":"c","toolName":"one","toolArgs":{}}}}`),
-		event(`{"type":"permission.completed","agentId":"a","data":{"requestId":"p","result":{"kind":"cancelled"}}}`),
-		event(`{"type":"permission.requested","data":{"requestId":"q","permissionRequest":{"kind":"hook","toolCallId":"d","toolName":"two","toolArgs":{}}}}`),
-		{Expect: `"approve-once"`},
-		{Answer: `{}`},
-		say("ok"),
-	}, stop)...)
-	var order []string
-	for _, e := range rec.Events() {
-		switch d := e.Data.(type) {
-		case events.PermissionResolved:
-			order = append(order, d.Outcome)
-		case events.Message:
-			order = append(order, "said")
-		}
-	}
-	if want := []string{events.OutcomeCanceled, events.OutcomeAllowed, "said"}; err != nil || !slices.Equal(order, want) {
-		t.Errorf("%v, %q", err, order)
-	}
 }
