@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,19 @@ var errNoType = errors.New("no type")
 // type this version does not know becomes Unknown; unknown fields stay in Raw.
 // A known type whose data does not fit becomes Unknown too, so that one odd
 // field never loses an event.
+//
+// It keeps nothing of line. That of a delta takes the short way of ParseDelta.
 func ParseLine(line []byte) (Event, error) {
+	if e, ok := ParseDelta(line); ok {
+		at := bytes.Index(line, []byte(lineData)) + len(lineData)
+		e.Raw = bytes.Clone(line[at : len(line)-1])
+		return e, nil
+	}
+	return parseLine(line)
+}
+
+// parseLine is ParseLine for whatever is JSON.
+func parseLine(line []byte) (Event, error) {
 	var env struct {
 		ID   int64           `json:"id"`
 		TS   int64           `json:"ts"`
@@ -76,4 +89,27 @@ func into[T Data](raw json.RawMessage) (Data, error) {
 	}
 	err := json.Unmarshal(raw, &v)
 	return v, err
+}
+
+// LineType finds the type in a line that AppendLine wrote, without reading the
+// rest of it; nil where there is none. It is a part of line.
+func LineType(line []byte) []byte {
+	rest, _ := bytes.CutPrefix(line, []byte{'{'})
+	rest = skipNumber(rest, `"id":`)
+	rest = skipNumber(rest, `"ts":`)
+	rest, ok := bytes.CutPrefix(rest, []byte(`"type":"`))
+	n := bytes.IndexByte(rest, '"')
+	if !ok || n < 0 {
+		return nil
+	}
+	return rest[:n]
+}
+
+// skipNumber goes behind a member of an object, if it is the next.
+func skipNumber(rest []byte, key string) []byte {
+	number, ok := bytes.CutPrefix(rest, []byte(key))
+	if i := bytes.IndexByte(number[:min(len(number), 20)], ','); ok && i >= 0 {
+		return number[i+1:]
+	}
+	return rest
 }

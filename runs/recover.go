@@ -19,15 +19,23 @@ const conversationAge = 30 * 24 * time.Hour
 
 // Recover ends the runs that an earlier server left open and loads the
 // conversations it knew. Call it once, after the earlier server's children
-// were ended and before any Start.
+// were ended and before any Start. It stops soon after ctx ends, with its cause;
+// what was not done then is left to the next start.
 func (m *Manager) Recover(ctx context.Context) error {
-	each(m.store.Unfinished(), 16, func(log *journal.Log) { // each waits for the disk
-		if err := closeLeft(log); err != nil {
+	each(ctx, m.store.Unfinished(), 16, func(log *journal.Log) { // each waits for the disk
+		err := closeLeft(ctx, log)
+		if ctx.Err() != nil && err != nil {
+			return // the next start does it
+		}
+		if err != nil {
 			m.log.Error("a run of the earlier server could not be closed", log.Meta().LogAttr(), "error", err)
 			return
 		}
 		m.countLeft(log)
 	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	for name, p := range m.probers { // so that the first run does not wait for it
 		if m.opt.Default == "" || m.opt.Default == name {
 			_, _ = p.status(ctx, 0)
@@ -37,13 +45,17 @@ func (m *Manager) Recover(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil // which there are is not known: nothing of theirs is old
 	}
-	each(ids, 2*runtime.GOMAXPROCS(0), m.loadConversation)
+	each(ctx, ids, 2*runtime.GOMAXPROCS(0), m.loadConversation)
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // which files are nobody's is not known
+	}
 	m.forgetOldFiles()
-	return context.Cause(ctx)
+	return nil
 }
 
-// each calls f for every item, some at a time, and returns when all are done.
-func each[T any](items []T, atOnce int, f func(T)) {
+// each calls f for every item, some at a time, and returns when all are done,
+// or, when ctx ends, those that are on.
+func each[T any](ctx context.Context, items []T, atOnce int, f func(T)) {
 	work := make(chan T)
 	var wg sync.WaitGroup
 	for range min(atOnce, len(items)) {
@@ -54,6 +66,9 @@ func each[T any](items []T, atOnce int, f func(T)) {
 		})
 	}
 	for _, item := range items {
+		if ctx.Err() != nil {
+			break
+		}
 		work <- item
 	}
 	close(work)
@@ -100,140 +115,40 @@ func (m *Manager) loadConversation(id string) {
 }
 
 // closeLeft ends a log that has no end: open calls and requests, the open
-// block, then the error and the end.
-func closeLeft(log *journal.Log) error {
-	left := leftovers{}
-	for e, err := range log.Snapshot(0, nil) {
-		if err != nil {
-			return err
-		}
-		left.see(e)
+// block, then the error and the end. Where ctx ends before, nothing is written.
+// A start that was cut off while it wrote them left a part: of that nothing is
+// written again.
+func closeLeft(ctx context.Context, log *journal.Log) error {
+	left, err := leftIn(ctx, log)
+	if err != nil {
+		return err
 	}
-	if left.ended {
+	if left.end != nil {
 		return log.End(nil, journal.RunEnd{State: left.end.State, Reason: left.end.Reason, Ended: time.UnixMilli(left.ts)})
 	}
 	if last, e, ok := log.Promised(); ok { // its disk was full: what its readers were told stays so
-		return log.End(append(Closing(log), last...), e)
+		return log.End(append(left.close(log, noRoom), last...), e)
 	}
-	e := events.NewError(events.ErrAdapterRestarted, "innerd was restarted while the turn ran")
-	closing := append(left.closing(e.Message), e, events.End{State: events.Failed, Reason: e.ErrorType, FilesChanged: left.files})
-	return log.End(append(left.beginning(log), closing...), journal.RunEnd{
-		State: events.Failed, Reason: e.ErrorType, ErrorType: e.ErrorType, Ended: time.Now(),
-	})
+	var closing []events.Data
+	e, said := left.failed()
+	if !said {
+		e = events.NewError(events.ErrAdapterRestarted, "innerd was restarted while the turn ran")
+		closing = append(left.close(log, e.Message), e)
+	}
+	end := journal.RunEnd{State: events.Failed, Reason: e.ErrorType, ErrorType: e.ErrorType, Ended: time.Now()}
+	if e.ErrorType == events.ErrCanceled {
+		end.State = events.Canceled
+	}
+	return log.End(append(closing, events.End{State: end.State, Reason: end.Reason, FilesChanged: left.files}), end)
 }
+
+// noRoom is why what was open was closed where the disk was full.
+const noRoom = "the log could not take more"
 
 // Closing gives the events that close what is open in a log as its readers see
 // it, or begin it where they see nothing. A journal asks for them where it had
 // to drop events, because its disk stayed full, before it writes a run's end.
 func Closing(log *journal.Log) []events.Data {
-	left := leftovers{}
-	for e, err := range log.Snapshot(0, nil) {
-		if err != nil {
-			break // what can't be read can't be closed
-		}
-		left.see(e)
-	}
-	return append(left.beginning(log), left.closing("the log could not take more")...)
-}
-
-// leftovers is what a log without an end left open.
-type leftovers struct {
-	ids   []string // of open calls and requests, oldest first
-	open  map[string]func(why string) events.Data
-	kind  events.Type
-	id    string
-	sum   []byte
-	files []string
-	seen  bool
-	ended bool
-	end   events.End
-	ts    int64
-}
-
-// beginning is the event that every run begins with, where the log has none.
-func (l *leftovers) beginning(log *journal.Log) []events.Data {
-	if l.seen {
-		return nil
-	}
-	m := log.Meta()
-	return []events.Data{events.TaskID{TaskID: m.ID, ContextID: m.ContextID, Backend: m.Backend}}
-}
-
-func (l *leftovers) put(id string, end func(string) events.Data) {
-	if l.open == nil {
-		l.open = map[string]func(string) events.Data{}
-	}
-	l.open[id] = end
-	l.ids = append(l.ids, id)
-}
-
-func (l *leftovers) see(e events.Event) {
-	l.seen = true
-	switch d := e.Data.(type) {
-	case events.MessageDelta:
-		l.delta(events.TypeMessage, d.MessageID, d.Delta)
-	case events.ReasoningDelta:
-		l.delta(events.TypeReasoning, d.ReasoningID, d.Delta)
-	case events.Message, events.Reasoning, events.Discarded:
-		l.kind, l.sum = "", nil
-	case events.ToolCall:
-		l.put(d.ID, func(why string) events.Data { return events.ToolComplete{ID: d.ID, Name: d.Name, Result: why} })
-	case events.ToolComplete:
-		delete(l.open, d.ID)
-	case events.ToolRequest:
-		l.put(d.ToolCallID, func(string) events.Data {
-			return events.ToolResolved{ToolCallID: d.ToolCallID, Outcome: events.OutcomeCanceled}
-		})
-	case events.ToolResolved:
-		delete(l.open, d.ToolCallID)
-	case events.PermissionRequest:
-		l.put(d.RequestID, func(string) events.Data {
-			return events.PermissionResolved{RequestID: d.RequestID, Outcome: events.OutcomeCanceled, By: "policy"}
-		})
-	case events.PermissionResolved:
-		delete(l.open, d.RequestID)
-	case events.InputRequired:
-		l.put(d.RequestID, func(string) events.Data {
-			return events.InputResolved{RequestID: d.RequestID, Outcome: events.OutcomeCanceled}
-		})
-	case events.InputResolved:
-		delete(l.open, d.RequestID)
-	case events.FileChange:
-		l.files = appendOnce(l.files, d.Path)
-	case events.End:
-		l.ended, l.end, l.ts = true, d, e.TS
-	}
-}
-
-func (l *leftovers) delta(kind events.Type, id, delta string) {
-	if l.kind != kind || l.id != id {
-		l.kind, l.id, l.sum = kind, id, nil
-	}
-	l.sum = append(l.sum, delta...)
-}
-
-func (l *leftovers) closing(why string) []events.Data {
-	var out []events.Data
-	for _, id := range l.ids {
-		if end := l.open[id]; end != nil {
-			out = append(out, end(why))
-			delete(l.open, id)
-		}
-	}
-	switch l.kind {
-	case events.TypeMessage:
-		out = append(out, events.Message{Content: string(l.sum), MessageID: l.id, Partial: true})
-	case events.TypeReasoning:
-		out = append(out, events.Reasoning{Content: string(l.sum), ReasoningID: l.id})
-	}
-	return out
-}
-
-func appendOnce(list []string, s string) []string {
-	for _, have := range list {
-		if have == s {
-			return list
-		}
-	}
-	return append(list, s)
+	left, _ := leftIn(context.Background(), log) // what can't be read can't be closed
+	return left.close(log, noRoom)
 }

@@ -132,7 +132,7 @@ func (f *follower) read(ctx context.Context, until time.Time) error {
 // take translates a batch.
 func (f *follower) take(b journal.Batch) (err error) {
 	for line := range b.Lines() {
-		e, ok := deltaOf(line)
+		e, ok := events.ParseDelta(line) // without Raw, of which nothing is made here
 		if !ok {
 			if e, err = events.ParseLine(line); err != nil {
 				return err

@@ -175,7 +175,7 @@ func classOf(t events.Type) uint8 {
 }
 
 func classOfLine(line []byte) uint8 {
-	t := lineType(line)
+	t := events.LineType(line)
 	if string(t) == string(events.TypeMessageDelta) {
 		return classDelta
 	}

@@ -181,6 +181,9 @@ func (c *Cursor) Next(ctx context.Context) (Batch, error) {
 			return b, nil
 		}
 		c.release()
+		if c.pos < c.end && ctx.Err() != nil { // much may be there that the filter does not want
+			return Batch{}, context.Cause(ctx)
+		}
 	}
 }
 
@@ -383,7 +386,7 @@ func (c *Cursor) wants(class uint8, frame []byte) bool {
 		return c.denied>>class&1 == 0
 	}
 	line := frame[bytes.IndexByte(frame, '\n')+len(frameMiddle):]
-	return c.filter(events.Type(lineType(line)))
+	return c.filter(events.Type(events.LineType(line)))
 }
 
 // Events gives the events as they come, decoded; it ends at the end of an
@@ -400,7 +403,7 @@ func (c *Cursor) Events(ctx context.Context) iter.Seq2[events.Event, error] {
 				return
 			}
 			for line := range b.Lines() {
-				e, err := events.ParseLine(bytes.Clone(line))
+				e, err := events.ParseLine(line) // which copies what it keeps
 				if !yield(e, err) || err != nil {
 					return
 				}

@@ -146,7 +146,7 @@ func lineID(line []byte) (int64, bool) {
 // validLine says whether line, without its line end, is an event under an id.
 func validLine(line []byte) (int64, bool) {
 	id, ok := lineID(line)
-	if !ok || lineType(line) == nil {
+	if !ok || events.LineType(line) == nil {
 		return 0, false
 	}
 	e, err := events.ParseLine(line)
@@ -182,28 +182,6 @@ func (x *indexer) scan(data []byte) int {
 		good = bad
 	}
 	return good
-}
-
-// lineType finds the type in a line written by events.AppendLine.
-func lineType(line []byte) []byte {
-	rest, _ := bytes.CutPrefix(line, []byte{'{'})
-	rest = skipNumber(rest, `"id":`)
-	rest = skipNumber(rest, `"ts":`)
-	rest, ok := bytes.CutPrefix(rest, []byte(`"type":"`))
-	n := bytes.IndexByte(rest, '"')
-	if !ok || n < 0 {
-		return nil
-	}
-	return rest[:n]
-}
-
-// skipNumber goes behind a member of an object, if it is the next.
-func skipNumber(rest []byte, key string) []byte {
-	number, ok := bytes.CutPrefix(rest, []byte(key))
-	if i := bytes.IndexByte(number[:min(len(number), 20)], ','); ok && i >= 0 {
-		return number[i+1:]
-	}
-	return rest
 }
 
 // repair finds the one byte of data whose change explains why its checksum is
