@@ -23,7 +23,7 @@ func TestSteerAndCompact(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	first, ok := l.line(0, time.After(20*time.Second))
+	first, ok := l.line(0, time.After(time.Minute))
 	_, id, found := strings.Cut(first, `"task_id":"`)
 	id, _, _ = strings.Cut(id, `"`)
 	if !ok || !found {
