@@ -86,7 +86,10 @@ func (s *server) serveA2A() {
 	if s.a2a.listen == nil {
 		return
 	}
-	s.a2a.grpc = sdk.ServeGRPC(s.places.Quarter(s.a2a.listen), s.a2a.server, s.api.OwnerOf, int(set.bytes("max-body")), s.log)
+	s.a2a.grpc = sdk.NewGRPC(s.a2a.server, sdk.GRPCOptions{
+		Owner: adapter.Owner, BodyLimit: int(set.bytes("max-body")), Write: set.dur("write-timeout"), Logger: s.log,
+	})
+	s.a2a.grpc.Serve(s.places.Quarter(s.a2a.listen), s.api.Beside(adapter.Mount{Prefix: sdk.GRPCPath, Handler: s.a2a.grpc, Refuse: sdk.RefuseGRPC}))
 	s.log.Info("A2A over gRPC", "address", s.a2a.listen.Addr().String())
 }
 

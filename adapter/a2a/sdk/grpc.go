@@ -4,46 +4,107 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"runtime/debug"
+	"net/http"
+	"strconv"
 	"time"
 
 	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 
 	"innerd/adapter/a2a"
 )
 
-// GRPC is a gRPC listener.
+// GRPCPath is below which gRPC's methods are.
+const GRPCPath = "/lf.a2a.v1.A2AService"
+
+// GRPC serves a server's operations over gRPC, as a handler of net/http's
+// HTTP/2: what bounds bodies, readers and calls of HTTP does so here. Of
+// gRPC's own HTTP/2 nobody sees how long a message is before it is in memory,
+// nor can end one stream whose reader stands still beside others.
 type GRPC struct {
-	server *grpc.Server
-	done   chan error
+	calls *grpc.Server
+	http  *http.Server
+	write time.Duration
+	log   *slog.Logger
+	done  chan error
 }
 
-type ownerKey struct{}
+// GRPCOptions of a GRPC. All are required.
+type GRPCOptions struct {
+	// Owner is whose key a request was made with.
+	Owner     func(context.Context) string
+	BodyLimit int           // bytes of a message
+	Write     time.Duration // after which a reader that takes nothing is cut
+	Logger    *slog.Logger
+}
 
-// ServeGRPC serves a server's operations on a listener until Close. owner says
-// whose the secret of an Authorization header is; false: nobody's.
-func ServeGRPC(l net.Listener, s *a2a.Server, owner func(authorization string) (string, bool), bodyLimit int, log *slog.Logger) *GRPC {
-	h := &handler{s: s, owner: func(ctx context.Context) string { name, _ := ctx.Value(ownerKey{}).(string); return name }}
-	g := guard{owner, log}
-	srv := grpc.NewServer(
-		grpc.MaxRecvMsgSize(bodyLimit),
-		grpc.InTapHandle(g.tap),
-		grpc.UnaryInterceptor(g.unary), grpc.StreamInterceptor(g.stream),
-		grpc.ConnectionTimeout(10*time.Second),
-		// A peer that is gone ends its streams; who has none for long connects anew.
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: 2 * time.Minute}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-	)
-	a2agrpc.NewHandler(h).RegisterWith(srv)
-	out := &GRPC{server: srv, done: make(chan error, 1)}
-	go func() { out.done <- srv.Serve(l) }() // ends with Close
-	return out
+const (
+	// maxStreams is how many calls of one connection are on at once; a client
+	// waits with the next ones.
+	maxStreams = 250
+	// streamWindow is what comes of a message that nobody reads yet, connWindow
+	// of all of a connection.
+	streamWindow = 256 << 10
+	connWindow   = 8 << 20
+)
+
+// NewGRPC makes a GRPC. Who serves it says who may call.
+func NewGRPC(s *a2a.Server, o GRPCOptions) *GRPC {
+	guard := guard{o.Logger}
+	g := &GRPC{write: o.Write, log: o.Logger, done: make(chan error, 1), calls: grpc.NewServer(
+		grpc.MaxRecvMsgSize(o.BodyLimit), grpc.UnaryInterceptor(guard.unary), grpc.StreamInterceptor(guard.stream),
+	)}
+	a2agrpc.NewHandler(&handler{s: s, owner: o.Owner}).RegisterWith(g.calls)
+	return g
+}
+
+// Serve serves h, which is g behind what lets calls in, on a listener until Stop
+// or Close. It does not wait; call it once.
+func (g *GRPC) Serve(l net.Listener, h http.Handler) {
+	only := new(http.Protocols)
+	only.SetUnencryptedHTTP2(true)
+	g.http = &http.Server{
+		Handler: h, Protocols: only, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connWindow,
+			// A peer that is gone ends its streams, and one that takes nothing at all.
+			SendPingTimeout: time.Minute, PingTimeout: 20 * time.Second, WriteByteTimeout: g.write,
+		},
+	}
+	go func() { g.done <- g.http.Serve(l) }() // ends with Stop or Close
+}
+
+// ServeHTTP implements http.Handler: a call.
+func (g *GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{body: &wholeBody{ReadCloser: r.Body, read: make(chan struct{})}}
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+	r.Body = c.body
+	out := &steadyWriter{ResponseWriter: w, rc: http.NewResponseController(w), limit: g.write}
+	g.calls.ServeHTTP(out, r)
+	c.end()
+	if out.cut {
+		g.log.Info("gRPC stream cut", "method", r.URL.Path, "reason", "the reader took nothing for "+g.write.String())
+	}
+}
+
+// RefuseGRPC answers a call that is not let in.
+func RefuseGRPC(w http.ResponseWriter, _ *http.Request, httpStatus int, why string) {
+	code := codes.Unavailable
+	switch httpStatus {
+	case http.StatusUnauthorized:
+		code = codes.Unauthenticated
+	case http.StatusForbidden:
+		code = codes.PermissionDenied
+	case http.StatusTooManyRequests:
+		code = codes.ResourceExhausted
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(int(code)))
+	h.Set("Grpc-Message", why) // plain ASCII without a percent sign, as it must be
+	w.WriteHeader(http.StatusOK)
 }
 
 // Done tells of a listener that broke.
@@ -51,83 +112,13 @@ func (g *GRPC) Done() <-chan error { return g.done }
 
 // Stop takes no more calls and waits for those that are on, until ctx ends.
 func (g *GRPC) Stop(ctx context.Context) {
-	stopped := make(chan struct{})
-	go func() { // ends with the last call, or with the Stop below
-		defer close(stopped)
-		g.server.GracefulStop()
-	}()
-	select {
-	case <-stopped:
-	case <-ctx.Done():
-		g.server.Stop()
-		<-stopped
-	}
+	_ = g.http.Shutdown(ctx)
+	_ = g.Close()
 }
 
 // Close ends every call at once.
 func (g *GRPC) Close() error {
-	g.server.Stop()
-	return nil
+	err := g.http.Close()
+	g.calls.Stop()
+	return err
 }
-
-// guard lets calls in that have a key.
-type guard struct {
-	owner func(string) (string, bool)
-	log   *slog.Logger
-}
-
-func (g guard) admit(ctx context.Context) (context.Context, error) {
-	auth := ""
-	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) == 1 { // of two, others might take the other
-		auth = v[0]
-	}
-	owner, ok := g.owner(auth)
-	if !ok {
-		return nil, errNoKey
-	}
-	return context.WithValue(ctx, ownerKey{}, owner), nil
-}
-
-// tap refuses a call before its message is read: whoever has no key could fill
-// the memory with messages that never end.
-func (g guard) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	auth := append(info.Header.Get("authorization"), "")[0]
-	if _, ok := g.owner(auth); !ok {
-		return nil, errNoKey
-	}
-	return ctx, nil
-}
-
-var errNoKey = status.Error(codes.Unauthenticated, "no key, or one that is not known here: send authorization: Bearer SECRET")
-
-func (g guard) recovered(err *error) {
-	if v := recover(); v != nil {
-		g.log.Error("panic in a gRPC handler", "panic", v, "stack", string(debug.Stack()))
-		*err = status.Error(codes.Internal, "a fault in the server, see its log")
-	}
-}
-
-func (g guard) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
-	defer g.recovered(&err)
-	if ctx, err = g.admit(ctx); err != nil {
-		return nil, err
-	}
-	return next(ctx, req)
-}
-
-func (g guard) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-	defer g.recovered(&err)
-	ctx, err := g.admit(ss.Context())
-	if err != nil {
-		return err
-	}
-	return next(srv, admitted{ss, ctx})
-}
-
-type admitted struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-// Context implements grpc.ServerStream.
-func (a admitted) Context() context.Context { return a.ctx }

@@ -16,6 +16,9 @@ import (
 	sdka2a "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/a2aproject/a2a-go/v2/errordetails"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"innerd/adapter/a2a"
 	"innerd/adapter/a2a/extension"
@@ -68,7 +71,7 @@ func (h *handler) call(ctx context.Context) (a2a.Call, error) {
 	if err == nil && version == "0.3" {
 		err = spec.ErrVersion.With("A2A 0.3 is not served over gRPC")
 	}
-	return c, sdkError(err)
+	return c, h.fail(err)
 }
 
 // via turns a value of one side into one of the other.
@@ -96,7 +99,7 @@ func do[Resp, SpecReq, SpecResp any](h *handler, ctx context.Context, req any, o
 	}
 	out, err := op(ctx, c, in)
 	if err != nil {
-		return nil, sdkError(err)
+		return nil, h.fail(err)
 	}
 	return via[Resp](out)
 }
@@ -151,7 +154,7 @@ func stream[SpecReq any](h *handler, ctx context.Context, req any, open func(con
 			st, err = open(ctx, c, in)
 		}
 		if err != nil {
-			yield(nil, sdkError(err))
+			yield(nil, h.fail(err))
 			return
 		}
 		defer st.Close()
@@ -165,7 +168,7 @@ func stream[SpecReq any](h *handler, ctx context.Context, req any, open func(con
 				e, err = via[sdka2a.StreamResponse](v)
 			}
 			if err != nil {
-				yield(nil, sdkError(err))
+				yield(nil, h.fail(err))
 				return
 			}
 			if !yield(e.Event, nil) {
@@ -220,6 +223,31 @@ var sentinels = map[string]error{
 	spec.ErrInvalidParams.Reason:     sdka2a.ErrInvalidParams,
 	spec.ErrUnauthenticated.Reason:   sdka2a.ErrUnauthenticated,
 	spec.ErrForbidden.Reason:         sdka2a.ErrUnauthorized,
+}
+
+// states are errors that the SDK does not know and gRPC does, by the names of
+// their status.
+var states = map[string]codes.Code{
+	"UNAVAILABLE": codes.Unavailable, "RESOURCE_EXHAUSTED": codes.ResourceExhausted,
+	"UNAUTHENTICATED": codes.Unauthenticated, "PERMISSION_DENIED": codes.PermissionDenied,
+}
+
+// fail is an error as the adapter of h understands it: that of gRPC also knows
+// gRPC's own, which say whether a call may be tried again.
+func (h *handler) fail(err error) error {
+	var known *spec.Error
+	if h.old || !errors.As(err, &known) || sentinels[known.Reason] != nil {
+		return sdkError(err)
+	}
+	code, ok := states[known.Status]
+	if !ok {
+		return sdkError(err)
+	}
+	st, err := status.New(code, known.Message).WithDetails(&errdetails.ErrorInfo{Reason: known.Reason, Domain: spec.Domain, Metadata: known.Info})
+	if err != nil {
+		return sdkError(known)
+	}
+	return st.Err()
 }
 
 // sdkError is an error as the SDK's adapters understand it. What is only the
