@@ -64,7 +64,7 @@ func (m *Manager) beginCompaction(c *conversation) (*compaction, error) {
 	case m.draining:
 		return nil, ErrDraining
 	case c.busyLocked():
-		return nil, ErrRunning
+		return nil, c.busyErrLocked()
 	case !c.began.Load():
 		return nil, fmt.Errorf("%w: the agent of this conversation knows nothing yet", ErrConflict)
 	}

@@ -221,6 +221,14 @@ func (c *conversation) busyLocked() bool {
 	return len(c.queue)+c.reserved > 0 || c.compacting != nil
 }
 
+// busyErrLocked says what has it.
+func (c *conversation) busyErrLocked() error {
+	if c.compacting != nil {
+		return errCompacting
+	}
+	return ErrRunning
+}
+
 func (c *conversation) endIdleLocked() {
 	if c.idle != nil {
 		c.idle.Stop()

@@ -23,6 +23,22 @@ var (
 	ErrUnsupported = errors.New("not supported")
 )
 
+// What callers of the Manager are told in other words, each one of those above.
+var (
+	errCanceling  error = &toldError{ErrEnded, "the run is being canceled"}
+	errEnding     error = &toldError{ErrEnded, "the run is ending"}
+	errCompacting error = &toldError{ErrRunning, "the agent is shortening its memory"}
+)
+
+// toldError is an error in words of its own.
+type toldError struct {
+	is    error
+	words string
+}
+
+func (e *toldError) Error() string { return e.words }
+func (e *toldError) Unwrap() error { return e.is }
+
 // LimitedError says that the model's provider refuses work until a known time.
 type LimitedError struct {
 	Backend    string

@@ -242,8 +242,9 @@ func (m *Manager) CloseConversation(ctx context.Context, owner, id string) (Conv
 		return ConversationInfo{}, ErrNotFound
 	}
 	if c.busyLocked() {
+		err := c.busyErrLocked()
 		m.mu.Unlock()
-		return ConversationInfo{}, ErrRunning
+		return ConversationInfo{}, err
 	}
 	m.coolLocked(c)
 	info, gone := c.infoLocked(), c.gone

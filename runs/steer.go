@@ -52,13 +52,16 @@ func (m *Manager) steer(ctx context.Context, l *live, msgs []history.Message) er
 	case l.steering <- struct{}{}:
 		defer func() { <-l.steering }()
 	case <-l.over:
-		return ErrEnded
+		return l.gone()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	var parts []events.Part
 	for _, msg := range msgs {
 		more, err := m.promptParts(l, msg)
+		if context.Cause(l.ctx) != nil {
+			return l.gone() // its cause is for who ended it, whose words it may have
+		}
 		if err != nil {
 			return err
 		}
@@ -119,13 +122,30 @@ func (l *live) steerable() (*working, <-chan struct{}, error) {
 	defer l.mu.Unlock()
 	switch {
 	case closed(l.over), l.canceling || context.Cause(l.ctx) != nil:
-		return nil, nil, ErrEnded
+		return nil, nil, l.goneLocked()
 	case !closed(l.turn):
 		return nil, nil, fmt.Errorf("%w: it is queued behind another run of its conversation", ErrWaiting)
 	case l.waiting():
 		return nil, nil, fmt.Errorf("%w: answer what it has asked its host first", ErrWaiting)
 	}
 	return l.working, l.change, nil
+}
+
+// gone says to others than who ended it why a run takes nothing more: ErrEnded.
+func (l *live) gone() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.goneLocked()
+}
+
+func (l *live) goneLocked() error {
+	switch {
+	case closed(l.done):
+		return ErrEnded
+	case l.canceling, errors.Is(context.Cause(l.ctx), backends.ErrCanceled):
+		return errCanceling
+	}
+	return errEnding
 }
 
 func closed(c <-chan struct{}) bool {
