@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -165,18 +166,10 @@ while :; do sleep 0.05; done
 // TestLoginSignals: Ctrl-C is a key and reaches the program; a signal to us is
 // passed on, and a program that does not care is ended.
 func TestLoginSignals(t *testing.T) {
-	c := newConsole(t)
-	done := c.runs(`trap 'echo interrupted; exit 9' INT
-echo ready
-while :; do sleep 0.05; done
-`)
-	c.see("ready")
-	c.types("\x03")
-	c.see("interrupted")
-	c.ends(done, 9)
+	interrupts(t)
 
-	c = newConsole(t)
-	done = c.runs("echo ready\nexec sleep 60\n")
+	c := newConsole(t)
+	done := c.runs("echo ready\nexec sleep 60\n")
 	c.see("ready")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -190,6 +183,30 @@ while :; do sleep 0.05; done
 		t.Fatal(err)
 	}
 	c.ends(done, 128+9)
+}
+
+// interrupts types Ctrl-C to a program that awaits it.
+func interrupts(t *testing.T) {
+	t.Helper()
+	c := newConsole(t)
+	done := c.runs(`trap 'echo interrupted; exit 9' INT
+echo ready
+while :; do sleep 0.05; done
+`)
+	c.see("ready")
+	c.types("\x03")
+	c.see("interrupted")
+	c.ends(done, 9)
+}
+
+// TestLoginFromTheBackground: who is started with SIGINT ignored, as a script's
+// background jobs are, does not pass that on: the login's Ctrl-C works. So the
+// signals are listened to from before the program's start, and none is lost
+// between the two: what it inherits is the only trace of that order.
+func TestLoginFromTheBackground(t *testing.T) {
+	signal.Ignore(syscall.SIGINT)
+	t.Cleanup(func() { signal.Reset(syscall.SIGINT) })
+	interrupts(t)
 }
 
 // TestLoginOutputIsWhole: what is printed right before the end comes through.

@@ -137,6 +137,12 @@ func loginOf(agents []backends.Backend, name string) (backends.LoginCommand, err
 func (a *app) onTerminal(in, out *os.File, what backends.LoginCommand, as *syscall.Credential) error {
 	cmd := exec.Command(what.Path, what.Args...)
 	cmd.Env, cmd.SysProcAttr = what.Env, &syscall.SysProcAttr{Credential: as}
+	// From before the start until the terminal is as it was: no signal falls
+	// between, and the program does not inherit that we were started with one
+	// ignored (a shell's background job is): its Ctrl-C would do nothing.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, append(stopSignals(), syscall.SIGWINCH)...)
+	defer signal.Stop(signals)
 	size, err := pty.GetsizeFull(out)
 	if err != nil {
 		size = &pty.Winsize{Rows: 24, Cols: 80}
@@ -155,8 +161,7 @@ func (a *app) onTerminal(in, out *os.File, what backends.LoginCommand, as *sysca
 	if err == nil {
 		defer func() { _ = term.Restore(int(in.Fd()), before) }()
 	}
-	stop := follow(cmd.Process, master, out)
-	defer stop()
+	defer follow(signals, cmd.Process, master, out)()
 	// Ends with this process: a read of a terminal can't be called off.
 	go func() { _, _ = io.Copy(master, in) }()
 	_, _ = io.Copy(out, master) // ends with EIO when the program has ended
@@ -183,9 +188,7 @@ func pollable(f *os.File) (*os.File, error) {
 
 // follow keeps the size of the program's terminal that of ours, and passes on
 // the signals that end us, until stop is called.
-func follow(p *os.Process, master, out *os.File) (stop func()) {
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, append(stopSignals(), syscall.SIGWINCH)...)
+func follow(signals <-chan os.Signal, p *os.Process, master, out *os.File) (stop func()) {
 	over, gone := make(chan struct{}), make(chan struct{})
 	go func() { // ends with stop
 		defer close(gone)
@@ -209,7 +212,6 @@ func follow(p *os.Process, master, out *os.File) (stop func()) {
 		}
 	}()
 	return func() {
-		signal.Stop(signals)
 		close(over)
 		<-gone
 	}
