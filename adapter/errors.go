@@ -24,6 +24,7 @@ var (
 	errNoMethod     = errors.New("this endpoint does not know the method")
 	errTooLarge     = errors.New("the body is too large")
 	errStarting     = errors.New("the server is still starting")
+	errNotYet       = errors.New("the server takes this when it has started; ask again")
 	errNoBlob       = errors.New("no such blob")
 	errSlowBody     = errors.New("the body did not arrive")
 	errCut          = errors.New("the server cuts its streams")
@@ -64,8 +65,9 @@ func statusOf(err error) (status int, errorType string) {
 	return http.StatusInternalServerError, api.ErrInternal
 }
 
-// A shutdown and a start that takes too long are 500 and not 503, on which
-// hosts in the field give this server up for five minutes.
+// A shutdown, and for the calls that runs are made of a start that takes too
+// long, are 500 and not 503, on which hosts in the field give this server up for
+// five minutes.
 var statuses = []struct {
 	err       error
 	status    int
@@ -91,6 +93,7 @@ var statuses = []struct {
 	{runs.ErrBusy, http.StatusConflict, api.ErrBusy},
 	{runs.ErrDraining, http.StatusInternalServerError, api.ErrShutdown},
 	{errStarting, http.StatusInternalServerError, api.ErrInternal},
+	{errNotYet, http.StatusServiceUnavailable, api.ErrBusy},
 	{errNoPlace, http.StatusInternalServerError, api.ErrInternal},
 }
 
@@ -115,10 +118,20 @@ func as[E error](err error) bool {
 	return errors.As(err, &e)
 }
 
+// startingRetry is after how many seconds a caller may ask again who has waited
+// for a start: it is a long one.
+const startingRetry = 5
+
 // fail answers with an error, and logs those that are the server's own fault.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Cause(r.Context())) {
 		return // nobody is there to read it
+	}
+	if errors.Is(err, errStarting) {
+		w.Header().Set("Retry-After", strconv.Itoa(startingRetry))
+		if !madeOf(r) {
+			err = errNotYet
+		}
 	}
 	status, errorType := statusOf(err)
 	if status == http.StatusInternalServerError && errorType == api.ErrInternal {

@@ -63,7 +63,20 @@ func TestStarting(t *testing.T) {
 	if code, body := s.call(t, "GET", "/ready", ""); code != 503 || !strings.Contains(body, "starting") {
 		t.Errorf("ready: %d %s", code, body)
 	}
-	s.fails(t, "POST", "/message:stream", "{}", 500, "internal", "starting")
+	for path, want := range map[string]int{ // 503 costs hosts in the field five minutes, where runs are made
+		"POST /message:stream": 500, "POST /message:send": 500, "POST /tools/t/result": 500, "POST /tasks/t:cancel": 500,
+		"GET /tasks/t/events": 500, "GET /tasks/t": 503, "GET /tasks": 503, "GET /backends": 503, "POST /conversations/c:close": 503,
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		errorType, words := "internal", "starting"
+		if want == 503 {
+			errorType, words = "busy", "ask again"
+		}
+		s.fails(t, method, path, "{}", want, errorType, words)
+		if got := s.do(t, method, path, "{}").Header.Get("Retry-After"); got != "5" {
+			t.Errorf("%s %s: Retry-After %q", method, path, got)
+		}
+	}
 
 	late := serve(t, func(o *adapter.Options) { o.Runs = nil })
 	got := make(chan int, 1)

@@ -328,7 +328,7 @@ func (s *schemas) faulty(faults []Fault) map[string]any {
 	case http.StatusUnauthorized:
 		out["headers"] = map[string]any{"WWW-Authenticate": map[string]any{"schema": text()}}
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		if slices.ContainsFunc(faults, func(f Fault) bool { return f.Type == "rate_limit" }) {
+		if slices.ContainsFunc(faults, func(f Fault) bool { return f.Type == "rate_limit" || f.Type == "busy" }) {
 			out["headers"] = map[string]any{"Retry-After": map[string]any{"description": "seconds", "schema": number(1, 0)}}
 		}
 	}

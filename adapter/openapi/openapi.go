@@ -120,7 +120,7 @@ var (
 	badVersion = fault(http.StatusBadRequest, "-", "A2A-Version names one that is not spoken here: a JSON-RPC error that lists those that are").as("VersionError")
 	noKey      = fault(http.StatusUnauthorized, "unauthorized", "no key, or one that is not known here", "no key, or one that is not known here: send Authorization: Bearer SECRET")
 	refused    = fault(http.StatusForbidden, "unauthorized", "a name that this server does not answer to over loopback, or a page of another site", "*adapter.refusal")
-	broken     = fault(http.StatusInternalServerError, "internal", "a fault of the server, or it is still starting after 30 s", "the server is still starting", "a fault in the server, see its log")
+	broken     = fault(http.StatusInternalServerError, "internal", "a fault of the server, or, for calls that runs are made of, it is still starting after 30 s", "the server is still starting", "a fault in the server, see its log")
 
 	noPlace = fault(http.StatusInternalServerError, "internal", "more calls wait for the place of a stream, --max-connections, than can", "all streams that this server serves at once are taken, and so are the places to wait for one; try again later, or raise --max-connections")
 
@@ -129,6 +129,7 @@ var (
 	slowBody = fault(http.StatusRequestTimeout, "invalid_request", "nothing of the body came for 60 s", "the body did not arrive")
 	tooLarge = fault(http.StatusRequestEntityTooLarge, "too_large", "the body is longer than --max-body", "the body is too large")
 
+	notYet  = fault(http.StatusServiceUnavailable, "busy", "the server is still starting after 30 s; Retry-After says when to ask again", "the server takes this when it has started; ask again")
 	tooMany = fault(http.StatusTooManyRequests, "rate_limit", "more calls with this key than --rate-limit", "*adapter.tooManyError")
 
 	noRun    = fault(http.StatusNotFound, "not_found", "there is no such run of yours", "no such run")
@@ -143,7 +144,7 @@ var (
 func kept(o Operation) Operation {
 	o.Faults = append([]Fault{badVersion, noKey, refused, broken}, o.Faults...)
 	if !ofRuns(o) {
-		o.Faults = append(o.Faults, tooMany)
+		o.Faults = append(o.Faults, tooMany, notYet)
 	}
 	if o.Body != nil {
 		o.Faults = append(o.Faults, badBody, slowBody, tooLarge)
