@@ -102,7 +102,7 @@ func New(opt Options) (*Server, error) {
 	}
 	s.ctx, s.cut = context.WithCancelCause(context.Background())
 	s.draining, s.drain = context.WithCancelCause(s.ctx)
-	s.scales = newScales(opt.BodyLimit, opt.ReadProgress, s.draining, s.ctx)
+	s.scales = newScales(opt.BodyLimit, opt.ReadProgress, s.draining, s.ctx, s.log)
 	s.engine = s.routes()
 	s.handler = s.front(s.engine)
 	if opt.Runs != nil {

@@ -97,15 +97,25 @@ func Secret(entry string) string {
 	return entry
 }
 
-type ownerKey struct{}
+type callerKey struct{}
+
+// caller is what is known of a request when its key is.
+type caller struct {
+	owner string
+	load  *load // of its body, or own
+	own   load
+}
 
 // Owner is whose key the request was made with.
 func Owner(ctx context.Context) string {
-	owner, _ := ctx.Value(ownerKey{}).(string)
-	return owner
+	if c, _ := ctx.Value(callerKey{}).(*caller); c != nil {
+		return c.owner
+	}
+	return ""
 }
 
-// authenticate puts the owner into the request's context.
+// authenticate puts the owner into the request's context, with the load that
+// its answer may be. Who serves the request puts it down.
 func (s *Server) authenticate(r *http.Request) (*http.Request, error) {
 	owner := DefaultOwner
 	if !s.opt.Open {
@@ -119,7 +129,12 @@ func (s *Server) authenticate(r *http.Request) (*http.Request, error) {
 		}
 		owner = found
 	}
-	return r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner)), nil
+	c := &caller{owner: owner, load: loadOf(r.Context()), own: load{scales: s.scales}}
+	if c.load == nil {
+		c.load = &c.own
+	}
+	c.load.shared = r.ProtoMajor > 1
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c)), nil
 }
 
 // ownerOf compares with every key, so that the time it takes tells nothing.

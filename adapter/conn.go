@@ -27,3 +27,16 @@ func queueOf(ctx context.Context) func() (int, bool) {
 	}
 	return func() (int, bool) { return unsent(c) }
 }
+
+// hangUp ends a request's connection at once, also one on which a write waits:
+// what its peer has not taken is lost.
+func hangUp(ctx context.Context) {
+	c, ok := ctx.Value(connKey{}).(net.Conn)
+	if !ok {
+		return
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // else the kernel holds what was not taken for minutes
+	}
+	_ = c.Close()
+}

@@ -21,11 +21,11 @@ type Runs interface {
 	Conversations(owner string) []runs.ConversationInfo
 	CloseConversation(ctx context.Context, owner, id string) (runs.ConversationInfo, error)
 	CompactConversation(ctx context.Context, owner, id string) (runs.ConversationInfo, error)
-	Steer(ctx context.Context, owner, taskID string, msgs []history.Message) (runs.Task, error)
+	Steer(ctx context.Context, owner, taskID string, msgs []history.Message) (Run, error)
 	Backends(ctx context.Context) []runs.BackendInfo
 	ToolResult(owner, callID string, r toolbridge.Result) toolbridge.Verdict
-	Answer(owner, taskID, requestID string, r toolbridge.Reply) (runs.Task, error)
-	ReplyText(owner, taskID, requestID, text string, metadata json.RawMessage) (runs.Task, error)
+	Answer(owner, taskID, requestID string, r toolbridge.Reply) (Run, error)
+	ReplyText(owner, taskID, requestID, text string, metadata json.RawMessage) (Run, error)
 }
 
 // Run is one turn, live or ended.
@@ -36,7 +36,8 @@ type Run interface {
 	OpenToolRequests() bool
 	Cancel(ctx context.Context, reason string) (ended bool, err error)
 	Done() <-chan struct{}
-	Task() (runs.Task, error)
+	Weight() int64 // about how many bytes its task may have, at the most
+	TaskFor(ctx context.Context) (runs.Task, error)
 	Started() time.Time
 }
 
@@ -53,14 +54,24 @@ func (m manager) Start(ctx context.Context, owner string, spec runs.Spec) (Run, 
 	return run, created, nil
 }
 
-func (m manager) Get(owner, id string) (Run, error) {
-	run, err := m.Manager.Get(owner, id)
+func (m manager) Get(owner, id string) (Run, error) { return runOf(m.Manager.Get(owner, id)) }
+
+func (m manager) Steer(ctx context.Context, owner, taskID string, msgs []history.Message) (Run, error) {
+	return runOf(m.Manager.Steer(ctx, owner, taskID, msgs))
+}
+
+func (m manager) Answer(owner, taskID, requestID string, r toolbridge.Reply) (Run, error) {
+	return runOf(m.Manager.Answer(owner, taskID, requestID, r))
+}
+
+func (m manager) ReplyText(owner, taskID, requestID, text string, metadata json.RawMessage) (Run, error) {
+	return runOf(m.Manager.ReplyText(owner, taskID, requestID, text, metadata))
+}
+
+// runOf never gives a nil *runs.Run that is no nil Run.
+func runOf(run *runs.Run, err error) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
 	return run, nil
-}
-
-func (m manager) ReplyText(owner, taskID, requestID, text string, metadata json.RawMessage) (runs.Task, error) {
-	return m.Manager.ReplyText(owner, taskID, requestID, text, metadata)
 }

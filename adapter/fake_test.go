@@ -153,8 +153,8 @@ func (f *fake) CompactConversation(_ context.Context, _, id string) (runs.Conver
 	return runs.ConversationInfo{ID: id, State: "idle"}, f.note("compact " + id)
 }
 
-func (f *fake) Steer(_ context.Context, _, id string, msgs []history.Message) (runs.Task, error) {
-	return runs.Task{ID: id}, f.note(msgs)
+func (f *fake) Steer(_ context.Context, _, id string, msgs []history.Message) (adapter.Run, error) {
+	return answeredRun{id: id}, f.note(msgs)
 }
 
 func (f *fake) Backends(context.Context) []runs.BackendInfo {
@@ -168,13 +168,22 @@ func (f *fake) ToolResult(owner, id string, r toolbridge.Result) toolbridge.Verd
 	return f.verdict
 }
 
-func (f *fake) Answer(_, id, request string, r toolbridge.Reply) (runs.Task, error) {
-	return runs.Task{ID: id}, f.note([]any{request, r})
+func (f *fake) Answer(_, id, request string, r toolbridge.Reply) (adapter.Run, error) {
+	return answeredRun{id: id}, f.note([]any{request, r})
 }
 
-func (f *fake) ReplyText(_, id, request, text string, _ json.RawMessage) (runs.Task, error) {
-	return runs.Task{ID: id}, f.note([]any{request, text})
+func (f *fake) ReplyText(_, id, request, text string, _ json.RawMessage) (adapter.Run, error) {
+	return answeredRun{id: id}, f.note([]any{request, text})
 }
+
+// answeredRun is a run that took an answer: all that it has is an id.
+type answeredRun struct {
+	adapter.Run
+	id string
+}
+
+func (r answeredRun) Weight() int64                              { return 0 }
+func (r answeredRun) TaskFor(context.Context) (runs.Task, error) { return runs.Task{ID: r.id}, nil }
 
 type fakeRun struct {
 	log      *journal.Log
@@ -185,6 +194,7 @@ type fakeRun struct {
 	canceled chan string
 	slow     bool // a cancel does not end in time
 	taskErr  error
+	folds    atomic.Int64
 }
 
 func (r *fakeRun) ID() string             { return r.log.ID() }
@@ -206,9 +216,12 @@ func (r *fakeRun) Cancel(_ context.Context, reason string) (bool, error) {
 	return !r.slow, nil
 }
 
-func (r *fakeRun) Task() (runs.Task, error) {
+func (r *fakeRun) Weight() int64 { return r.log.Bytes() }
+
+func (r *fakeRun) TaskFor(ctx context.Context) (runs.Task, error) {
+	r.folds.Add(1)
 	t := runs.Task{ID: r.ID(), ContextID: r.log.Meta().ContextID, Backend: "fake", State: "working", LastEventID: r.log.Last()}
-	for e, err := range r.log.Snapshot(0, nil) {
+	for e, err := range r.log.Until(ctx, 0, r.log.Last(), nil) {
 		if err != nil {
 			return t, err
 		}

@@ -62,6 +62,7 @@ func (s *Server) front(next http.Handler) http.Handler {
 			return
 		}
 		r, err := s.authenticate(r)
+		defer PutDown(r.Context())
 		if err == nil {
 			err = s.checkRate(r)
 		}

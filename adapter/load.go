@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -12,31 +13,38 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// light is up to how many bytes a body weighs nothing and never waits.
+// light is up to how many bytes a body, or an answer, weighs nothing and never
+// waits.
 const light = 1 << 20
 
-// scales bounds how many bytes of large bodies are in memory at once: as many
-// as one body may have. Read, decoded and answered, each takes several times its
-// length for a while. The next ones wait, in the order of coming, before they are
-// read. Its methods may be called at the same time.
+// scales bounds how many bytes of large bodies and answers are in memory at
+// once: as many as one body may have. Read, decoded and answered, each takes
+// several times its length for a while. The next ones wait, in the order of
+// coming, before they are read or made. Its methods may be called at the same
+// time.
 type scales struct {
 	most int64
 	sem  *semaphore.Weighted
+	slow *semaphore.Weighted // for answers whose callers take them slowly
 	// patience is how long a body counts at most, without a break: one that comes
 	// slowly lets the next ones in, and counts again when it is there.
 	patience time.Duration
 	drain    context.Context // ends the waits of what has not begun
 	cut      context.Context // ends every wait
-	over     atomic.Int64    // when the last large one was, Unix nanoseconds; 0: none yet
+	log      *slog.Logger
+	over     atomic.Int64 // when the last large one was, Unix nanoseconds; 0: none yet
 }
 
 // longestPatience bounds scales.patience: one that sends nothing, or reads
 // nothing, holds the next ones up for as long.
 const longestPatience = 10 * time.Second
 
-func newScales(most int64, patience time.Duration, drain, cut context.Context) *scales {
+func newScales(most int64, patience time.Duration, drain, cut context.Context, log *slog.Logger) *scales {
 	most = max(most, 1)
-	return &scales{most: most, sem: semaphore.NewWeighted(most), patience: min(patience, longestPatience), drain: drain, cut: cut}
+	return &scales{
+		most: most, sem: semaphore.NewWeighted(most), slow: semaphore.NewWeighted(slowTimes * most),
+		patience: min(patience, longestPatience), drain: drain, cut: cut, log: log,
+	}
 }
 
 // done notes that something of so many bytes was read or written.
@@ -56,12 +64,14 @@ func (s *Server) LastLarge() time.Time {
 	return time.Unix(0, at)
 }
 
-// load is what a request with a large body has in memory. One goroutine at a
-// time uses it; a nil *load weighs nothing.
+// load is what a request has in memory, where its body or its answer is large.
+// One goroutine at a time uses it; a nil *load weighs nothing.
 type load struct {
 	scales *scales
-	weight int64    // 0: it weighs nothing
+	weight int64    // of the body; 0: it weighs nothing
 	counts *counted // nil: not now
+	answer *answer  // nil: none that counts
+	shared bool     // its connection has other requests, too
 }
 
 // counted is a weight that counts, until it is given back or for as long as one
@@ -98,17 +108,10 @@ func (s *Server) weighed(r *http.Request) (_ *http.Request, leave func()) {
 // has begun, and who waits for that shall keep nobody from theirs.
 func PutDown(ctx context.Context) { loadOf(ctx).put() }
 
-// TakeUp counts a request's large body again, before its answer is made, which
-// may be as large. It waits, and fails with what ended ctx.
-func TakeUp(ctx context.Context) error {
-	l := loadOf(ctx)
-	if l == nil {
-		return nil
-	}
-	return l.take(ctx, l.scales.cut)
-}
-
 func loadOf(ctx context.Context) *load {
+	if c, _ := ctx.Value(callerKey{}).(*caller); c != nil {
+		return c.load
+	}
 	l, _ := ctx.Value(loadKey{}).(*load)
 	return l
 }
@@ -118,10 +121,8 @@ func (l *load) take(ctx, cut context.Context) error {
 	if l.weight == 0 || l.counting() {
 		return nil
 	}
-	if !l.scales.sem.TryAcquire(l.weight) {
-		if err := l.wait(ctx, cut); err != nil {
-			return err
-		}
+	if err := l.scales.acquire(ctx, cut, l.weight); err != nil {
+		return err
 	}
 	c := &counted{scales: l.scales, weight: l.weight}
 	c.timer = time.AfterFunc(l.scales.patience, c.end) // stopped by put
@@ -129,14 +130,18 @@ func (l *load) take(ctx, cut context.Context) error {
 	return nil
 }
 
-func (l *load) wait(ctx, cut context.Context) error {
+// acquire waits until a weight fits in, or ctx or cut ends.
+func (s *scales) acquire(ctx, cut context.Context, weight int64) error {
+	if s.sem.TryAcquire(weight) {
+		return nil
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { untilHungUp(ctx, cancel) }) // ends with ctx
 	defer watch.Wait()
 	defer cancel(nil)
 	defer context.AfterFunc(cut, func() { cancel(context.Cause(cut)) })()
-	if l.scales.sem.Acquire(ctx, l.weight) != nil {
+	if s.sem.Acquire(ctx, weight) != nil {
 		return context.Cause(ctx)
 	}
 	return nil
@@ -144,9 +149,16 @@ func (l *load) wait(ctx, cut context.Context) error {
 
 func (l *load) counting() bool { return l.counts != nil && !l.counts.over.Load() }
 
-// put gives the weight back, if it counts.
+// put gives the weight back, of body and answer, if it counts.
 func (l *load) put() {
-	if l == nil || l.counts == nil {
+	if l == nil {
+		return
+	}
+	if l.answer != nil {
+		l.answer.put()
+		l.answer = nil
+	}
+	if l.counts == nil {
 		return
 	}
 	l.counts.timer.Stop()

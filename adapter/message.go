@@ -53,10 +53,7 @@ func (s *Server) postSend(c *gin.Context) error {
 	case <-s.ctx.Done():
 		panic(http.ErrAbortHandler)
 	}
-	if err := TakeUp(c.Request.Context()); err != nil { // the answer has the request's texts in it
-		panic(http.ErrAbortHandler)
-	}
-	return s.answerTask(c, run)
+	return s.answerDone(c, run, false)
 }
 
 // startRun reads the request and starts its run.

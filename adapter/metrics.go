@@ -126,6 +126,7 @@ func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 func (s *Server) serveCounted(m *Mount, w http.ResponseWriter, r *http.Request) {
 	a := &answered{ResponseWriter: w}
 	defer func() {
+		PutDown(r.Context())
 		s.counts.request(r.Method, m.Prefix, cmp.Or(a.code, http.StatusOK))
 		s.scales.done(a.n)
 	}()

@@ -71,15 +71,6 @@ func (s *Server) serveMount(m *Mount, w http.ResponseWriter, r *http.Request, or
 	m.Refuse(w, r, status, err.Error())
 }
 
-// OwnerOf says whose the secret of an Authorization header is, for callers
-// that do not come over HTTP/1. On an open server everybody is DefaultOwner.
-func (s *Server) OwnerOf(authorization string) (owner string, ok bool) {
-	if s.opt.Open {
-		return DefaultOwner, true
-	}
-	return s.ownerOf(authorization)
-}
-
 // BaseURL is where the caller of a request reached the server, with a slash at
 // its end: the sandbox does not know its own outside name.
 func BaseURL(r *http.Request) string { return baseURL(r) }

@@ -27,21 +27,12 @@ func (s *Server) findRun(c *gin.Context, id string) (Run, error) {
 	return domain.Get(Owner(c.Request.Context()), id)
 }
 
-func (s *Server) answerTask(c *gin.Context, run Run) error {
-	t, err := run.Task()
-	if err != nil {
-		return err
-	}
-	writeJSON(c.Writer, http.StatusOK, taskOf(t))
-	return nil
-}
-
 func (s *Server) getTask(c *gin.Context) error {
 	run, err := s.findRun(c, c.Param("id"))
 	if err != nil {
 		return err
 	}
-	return s.answerTask(c, run)
+	return s.answerRead(c, run)
 }
 
 func (s *Server) getTasks(c *gin.Context) error {
@@ -138,14 +129,7 @@ func (s *Server) cancelTask(c *gin.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	t, err := run.Task()
-	if err != nil {
-		return err
-	}
-	out := taskOf(t)
-	out.Canceling = out.Canceling || !ended
-	writeJSON(c.Writer, http.StatusOK, out)
-	return nil
+	return s.answerDone(c, run, !ended)
 }
 
 func (s *Server) replyTask(c *gin.Context, id string) error {
@@ -157,12 +141,11 @@ func (s *Server) replyTask(c *gin.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	t, err := domain.ReplyText(Owner(c.Request.Context()), id, body.RequestID, body.Text, body.Metadata)
+	run, err := domain.ReplyText(Owner(c.Request.Context()), id, body.RequestID, body.Text, body.Metadata)
 	if err != nil {
 		return err
 	}
-	writeJSON(c.Writer, http.StatusOK, taskOf(t))
-	return nil
+	return s.answerDone(c, run, false)
 }
 
 func (s *Server) postAnswer(c *gin.Context) error {
@@ -174,14 +157,13 @@ func (s *Server) postAnswer(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := domain.Answer(Owner(c.Request.Context()), c.Param("id"), c.Param("request"), toolbridge.Reply{
+	run, err := domain.Answer(Owner(c.Request.Context()), c.Param("id"), c.Param("request"), toolbridge.Reply{
 		Option: body.Option, Message: body.Message, Value: body.Value, Remember: body.Remember,
 	})
 	if err != nil {
 		return err
 	}
-	writeJSON(c.Writer, http.StatusOK, taskOf(t))
-	return nil
+	return s.answerDone(c, run, false)
 }
 
 // steerTask gives a running turn more input.
@@ -201,12 +183,11 @@ func (s *Server) steerTask(c *gin.Context, id string) error {
 	for _, m := range body.Messages {
 		msgs = append(msgs, messageOf(m))
 	}
-	t, err := domain.Steer(c.Request.Context(), Owner(c.Request.Context()), id, msgs)
+	run, err := domain.Steer(c.Request.Context(), Owner(c.Request.Context()), id, msgs)
 	if err != nil {
 		return err
 	}
-	writeJSON(c.Writer, http.StatusOK, taskOf(t))
-	return nil
+	return s.answerDone(c, run, false)
 }
 
 // getBlob sends a value that was too long for its event.

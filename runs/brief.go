@@ -11,16 +11,20 @@ import (
 // its prompt, each cut. All of 100 runs, with their messages and histories,
 // could be gigabytes.
 const (
-	briefEvents  = 200     // of the end of the log, in which a message is looked for
-	briefMessage = 4 << 10 // bytes of it
-	briefPrompt  = 256     // bytes; it is kept in memory, for every run
+	briefEvents  = 200       // of the end of the log, in which a message is looked for,
+	briefBytes   = 256 << 10 // and so much of it: longer ones are not read
+	briefMessage = 4 << 10   // bytes of it
+	briefPrompt  = 256       // bytes; it is kept in memory, for every run
 )
 
 // Brief is the run as a list shows it; Truncated says that Task has more.
 func (r *Run) Brief() (Task, error) {
 	t := r.task()
-	last := r.log.Last()
-	after := max(last-briefEvents, r.log.Oldest()-1, 0)
+	tail, err := r.log.Tail(briefBytes)
+	if err != nil {
+		return t, err
+	}
+	after := max(t.LastEventID-briefEvents, tail, r.log.Oldest()-1, 0)
 	for e, err := range r.log.Snapshot(after, folded) {
 		if err != nil {
 			return t, err

@@ -237,31 +237,31 @@ func (m *Manager) ToolResult(owner, callID string, res toolbridge.Result) toolbr
 }
 
 // Answer takes a host's answer to a permission or a question.
-func (m *Manager) Answer(owner, taskID, requestID string, a toolbridge.Reply) (Task, error) {
+func (m *Manager) Answer(owner, taskID, requestID string, a toolbridge.Reply) (*Run, error) {
 	return m.answered(owner, taskID, func() error { return m.bridge.Answer(owner, taskID, requestID, a) })
 }
 
 // ReplyText takes a text as the answer to a question, the oldest open one
 // where requestID is empty.
-func (m *Manager) ReplyText(owner, taskID, requestID, text string, metadata []byte) (Task, error) {
+func (m *Manager) ReplyText(owner, taskID, requestID, text string, metadata []byte) (*Run, error) {
 	return m.answered(owner, taskID, func() error {
 		return m.bridge.ReplyText(owner, taskID, requestID, text, metadata)
 	})
 }
 
-func (m *Manager) answered(owner, taskID string, answer func() error) (Task, error) {
+func (m *Manager) answered(owner, taskID string, answer func() error) (*Run, error) {
 	run, err := m.Get(owner, taskID)
 	if err != nil {
-		return Task{}, err
+		return nil, err
 	}
 	err = answer()
 	if _, ended := run.log.Ended(); ended && errors.Is(err, toolbridge.ErrNotFound) {
 		err = ErrEnded // the end closed all that was open
 	}
 	if err != nil {
-		return Task{}, err
+		return nil, err
 	}
-	return run.Task()
+	return run, nil
 }
 
 // Shutdown takes no more runs, ends those that are on as shut down, closes

@@ -111,12 +111,12 @@ func TestPermissionAndQuestion(t *testing.T) {
 	run := w.begin(func(s *runs.Spec) { s.Settings.Permission, s.Settings.Interactive = backends.PermissionAsk, true },
 		script(`[{"permission":{"tool":"Bash","input":{"command":"rm x"}}},{"ask":{"message":"Sure?","schema":{"type":"string"}}},{"text":"done"}]`))
 	perm := until[events.PermissionRequest](t, run)
-	task, err := w.m.Answer("me", run.ID(), perm.RequestID, toolbridge.Reply{Option: perm.Options[0].ID})
+	answered, err := w.m.Answer("me", run.ID(), perm.RequestID, toolbridge.Reply{Option: perm.Options[0].ID})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(task.Pending) > 1 {
-		t.Errorf("pending %+v", task.Pending)
+	if open := answered.Pending(); len(open) > 1 {
+		t.Errorf("pending %+v", open)
 	}
 	if _, err := w.m.Answer("somebody else", run.ID(), perm.RequestID, toolbridge.Reply{Option: "x"}); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("another owner's answer: %v", err)

@@ -18,22 +18,22 @@ import (
 // Errors: ErrNotFound, ErrUnsupported, ErrEnded, ErrWaiting, a
 // *backends.FieldError, and a *backends.Error of the agent. When ctx ends the
 // input may still reach the agent, and is in the log then.
-func (m *Manager) Steer(ctx context.Context, owner, taskID string, msgs []history.Message) (Task, error) {
+func (m *Manager) Steer(ctx context.Context, owner, taskID string, msgs []history.Message) (*Run, error) {
 	run, err := m.Get(owner, taskID)
 	if err != nil {
-		return Task{}, err
+		return nil, err
 	}
 	b := m.backends[run.log.Meta().Backend]
 	if b == nil || !m.can(ctx, b).Steer {
-		return Task{}, fmt.Errorf("%w: this agent takes no input while it works", ErrUnsupported)
+		return nil, fmt.Errorf("%w: this agent takes no input while it works", ErrUnsupported)
 	}
 	l := run.live
 	if _, ended := run.log.Ended(); ended || l == nil {
-		return Task{}, ErrEnded
+		return nil, ErrEnded
 	}
 	done := make(chan error, 1)
 	if !m.background(func(context.Context) { done <- m.steer(ctx, l, msgs) }) { // ends with the agent's answer, or with the run
-		return Task{}, ErrDraining
+		return nil, ErrDraining
 	}
 	select {
 	case err = <-done:
@@ -41,9 +41,9 @@ func (m *Manager) Steer(ctx context.Context, owner, taskID string, msgs []histor
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return Task{}, err
+		return nil, err
 	}
-	return run.Task()
+	return run, nil
 }
 
 // steer is one input to the turn, after those before it.

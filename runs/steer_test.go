@@ -92,9 +92,9 @@ func TestSteer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := playing(t, steering(c.place))
 				run := w.begin(by("played"))
-				task, err := w.m.Steer(t.Context(), "me", run.ID(), texts("more"))
-				if err != nil || task.ID != run.ID() {
-					t.Fatalf("%+v %v", task, err)
+				steered, err := w.m.Steer(t.Context(), "me", run.ID(), texts("more"))
+				if err != nil || steered.ID() != run.ID() {
+					t.Fatal(steered, err)
 				}
 				if task := w.await(run); task.State != "completed" {
 					t.Errorf("%+v", task)

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -17,11 +18,22 @@ const (
 	TaskInputRequired = "input_required"
 )
 
-// Task folds the run's log into what GET /tasks/{id} shows.
-func (r *Run) Task() (Task, error) {
+// Task is TaskFor somebody who waits for as long as it takes.
+func (r *Run) Task() (Task, error) { return r.TaskFor(context.Background()) }
+
+// TaskFor folds the run's log into what GET /tasks/{id} shows. It may take
+// several times Weight of memory, and gives up with the cause of ctx: of a large
+// one much is left to do for a caller that is not there any more.
+func (r *Run) TaskFor(ctx context.Context) (Task, error) {
 	t := r.task()
+	if ctx.Err() != nil {
+		return t, context.Cause(ctx)
+	}
 	t.History = r.history()
-	for e, err := range r.log.Snapshot(0, folded) {
+	for e, err := range r.log.Until(ctx, 0, r.log.Last(), folded) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
 		if err != nil {
 			return t, err
 		}
@@ -29,6 +41,9 @@ func (r *Run) Task() (Task, error) {
 	}
 	return t, nil
 }
+
+// Weight is about how many bytes the run's task may have, at the most.
+func (r *Run) Weight() int64 { return r.log.Bytes() }
 
 // task is what is known of the run without reading its files.
 func (r *Run) task() Task {

@@ -1,6 +1,8 @@
 package a2a
 
 import (
+	"context"
+
 	"innerd/adapter/a2a/spec"
 	"innerd/events"
 	"innerd/events/journal"
@@ -9,39 +11,59 @@ import (
 // fold brings a translator to where a log stands after the event upTo (0: as
 // far as it is visible now) and gives each update to apply. The deltas of
 // messages that were closed are not read: the messages have all of their text.
-func (t *translator) fold(log *journal.Log, upTo int64, apply func(update)) (last int64, err error) {
+// It gives up when ctx ends.
+func (t *translator) fold(ctx context.Context, log *journal.Log, upTo int64, apply func(update)) (last int64, err error) {
 	if upTo <= 0 {
 		upTo = log.Last()
 	}
 	// Without a disk the oldest events of a long run are not kept.
 	closed := max(log.Oldest()-1, 0)
-	for e, err := range log.Snapshot(closed, notDelta) {
-		if err != nil {
-			return 0, err
-		}
-		if e.ID > upTo {
-			break
-		}
+	err = t.read(ctx, log, closed, upTo, notDelta, func(e events.Event, list []update) {
 		switch e.Data.(type) {
 		case events.Message, events.Reasoning, events.Discarded:
 			closed = e.ID
 		}
-		for _, u := range t.event(e) {
-			apply(u)
-		}
+		each(list, apply)
+	})
+	if err == nil {
+		err = t.read(ctx, log, min(closed, log.Last()), upTo, onlyDelta, func(_ events.Event, list []update) { each(list, apply) })
 	}
-	for e, err := range log.Snapshot(min(closed, log.Last()), onlyDelta) {
+	return upTo, err
+}
+
+// foldEnd is fold of a run that has ended, for its status and what was said to
+// it: what its artifacts are made of is not read.
+func (t *translator) foldEnd(ctx context.Context, log *journal.Log, apply func(update)) (last int64, err error) {
+	last = log.Last()
+	return last, t.read(ctx, log, max(log.Oldest()-1, 0), last, noArtifact, func(_ events.Event, list []update) { each(list, apply) })
+}
+
+// read translates the events after one up to another.
+func (t *translator) read(ctx context.Context, log *journal.Log, after, upTo int64, filter journal.Filter, do func(events.Event, []update)) error {
+	for e, err := range log.Until(ctx, after, min(upTo, log.Last()), filter) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if e.ID > upTo {
-			break
-		}
-		for _, u := range t.event(e) {
-			apply(u)
-		}
+		do(e, t.event(e))
 	}
-	return upTo, nil
+	return nil
+}
+
+func each(list []update, do func(update)) {
+	for _, u := range list {
+		do(u)
+	}
+}
+
+func noArtifact(t events.Type) bool {
+	switch t {
+	case events.TypeMessage, events.TypeReasoning, events.TypeDiscarded, events.TypeFileChange, TypeArtifact:
+		return false
+	}
+	return notDelta(t)
 }
 
 func notDelta(t events.Type) bool {
@@ -57,6 +79,7 @@ type snapshot struct {
 	place map[string]int    // of artifacts in task
 	texts map[string][]byte // of artifacts that pieces make
 	asked bool              // the status message stands in the history already
+	bare  bool              // artifacts are not wanted
 }
 
 func newSnapshot(id, contextID string, history []spec.Message, created string) *snapshot {
@@ -71,7 +94,7 @@ func newSnapshot(id, contextID string, history []spec.Message, created string) *
 
 func (s *snapshot) apply(u update) {
 	switch {
-	case u.transient:
+	case u.transient, s.bare && (u.artifact != nil || u.piece != nil):
 	case u.said != nil:
 		s.keepQuestion()
 		s.task.History = append(s.task.History, *u.said)
@@ -123,11 +146,10 @@ func (s *snapshot) piece(p *piece) {
 	s.texts[id] = append(s.texts[id], p.text...)
 }
 
-// result is the task, with its artifacts where they are wanted.
-func (s *snapshot) result(artifacts bool) spec.Task {
+// result is the task, with its artifacts.
+func (s *snapshot) result() spec.Task {
 	t := s.task
-	if !artifacts {
-		t.Artifacts = nil
+	if s.bare {
 		return t
 	}
 	t.Artifacts = make([]spec.Artifact, len(s.task.Artifacts))

@@ -269,7 +269,6 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, st *Stream,
 			return
 		default:
 			apart(func() { err = p.frames(st, f, wrap) })
-			s.opt.PutDown(ctx) // the first one has the message in it
 		}
 		if err != nil {
 			return

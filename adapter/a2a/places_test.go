@@ -39,8 +39,14 @@ func (p *places) hold(context.Context) (leave func(), err error) {
 // served is a server with the simulated agent, in memory.
 func served(t *testing.T, p *places, intercept func(context.Context, *spec.SendMessageRequest, *runs.Spec) *spec.Message) *a2a.Server {
 	t.Helper()
+	return servedIn(t, "", p, intercept)
+}
+
+// servedIn is served with its state in a directory.
+func servedIn(t *testing.T, dir string, p *places, intercept func(context.Context, *spec.SendMessageRequest, *runs.Spec) *spec.Message) *a2a.Server {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	store, err := journal.Open("", &journal.Options{Logger: log, Closing: runs.Closing})
+	store, err := journal.Open(dir, &journal.Options{Logger: log, Closing: runs.Closing})
 	if err != nil {
 		t.Fatal(err)
 	}

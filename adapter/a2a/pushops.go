@@ -93,7 +93,7 @@ func (s *Server) DeletePushConfig(ctx context.Context, c Call, req *spec.GetPush
 
 // feed is the events of a task as its webhooks get them: the task itself
 // first, where they are told from its beginning.
-func (s *Server) feed(_ context.Context, owner, taskID string, after int64) (push.Feed, error) {
+func (s *Server) feed(ctx context.Context, owner, taskID string, after int64) (push.Feed, error) {
 	m := s.domain.Load()
 	if m == nil {
 		return nil, errors.New("a2a: no domain yet")
@@ -103,13 +103,13 @@ func (s *Server) feed(_ context.Context, owner, taskID string, after int64) (pus
 		return nil, push.ErrGone
 	}
 	if after == 0 {
-		st, err := s.streamFrom(run, false, nil, false, 1)
+		st, err := s.streamFrom(ctx, run, false, nil, false, 1)
 		if err != nil {
 			return nil, err
 		}
 		return &pushFeed{st}, nil
 	}
-	st, err := s.resume(run, Call{After: after})
+	st, err := s.resume(ctx, run, Call{After: after})
 	if err != nil {
 		return nil, err
 	}

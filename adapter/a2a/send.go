@@ -41,15 +41,11 @@ func (s *Server) SendMessage(ctx context.Context, c Call, req *spec.SendMessageR
 	}
 	if waits && !t.brief && !t.full {
 		s.opt.PutDown(ctx)
-		err := s.settled(ctx, t.run)
-		if err == nil {
-			err = s.opt.TakeUp(ctx) // the answer has the message in it
-		}
-		if err != nil {
+		if err := s.settled(ctx, t.run); err != nil {
 			return nil, err
 		}
 	}
-	v, err := s.view(t.run, t.ext, true)
+	v, err := s.large(ctx, t.run, t.ext)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +70,14 @@ func (s *Server) SendStreamingMessage(ctx context.Context, c Call, req *spec.Sen
 		limit = req.Configuration.HistoryLength
 	}
 	if t.full {
-		v, err := s.viewAt(t.run, t.ext, true, t.at)
+		v, err := s.largeAt(ctx, t.run, t.ext, t.at)
 		if err != nil {
 			return nil, err
 		}
 		limitHistory(&v.task, limit)
 		return &Stream{first: snapshotFrames(v)}, nil
 	}
-	return placed(leave, func() (*Stream, error) { return s.streamFrom(t.run, t.ext, limit, true, t.at) })
+	return placed(leave, func() (*Stream, error) { return s.streamFrom(ctx, t.run, t.ext, limit, true, t.at) })
 }
 
 // takePlaced is take, with the place of an answer that lasts: a new task begins

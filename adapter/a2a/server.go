@@ -58,10 +58,11 @@ type Options struct {
 	// there are any number.
 	Hold func(context.Context) (leave func(), err error)
 
-	// PutDown says that nothing of a request's body is used for now, TakeUp that
-	// it, or an answer as large, will be: it may wait. Nil: bodies are not weighed.
+	// PutDown says that nothing of a request's body, or of its answer, is used for
+	// now, TakeUp that an answer of about so many bytes will be made: it may wait.
+	// Nil: neither is weighed.
 	PutDown func(context.Context)
-	TakeUp  func(context.Context) error
+	TakeUp  func(ctx context.Context, bytes int64) error
 
 	// Intercept, for tests of conformance, sees each message before its run is
 	// made. It may change the run, or answer with a message and no task.
@@ -107,7 +108,7 @@ func New(opt Options) (*Server, error) {
 		}
 	}
 	if opt.PutDown == nil || opt.TakeUp == nil {
-		opt.PutDown, opt.TakeUp = func(context.Context) {}, func(context.Context) error { return nil }
+		opt.PutDown, opt.TakeUp = func(context.Context) {}, func(context.Context, int64) error { return nil }
 	}
 	s := &Server{opt: opt, log: opt.Logger, usable: make(chan struct{})}
 	if opt.Push != nil {
@@ -145,6 +146,15 @@ func (s *Server) hold(ctx context.Context) (leave func(), err error) {
 		return nil, spec.ErrUnavailable.With("%s", err)
 	}
 	return leave, err
+}
+
+// takeUp waits for the turn of an answer of about so many bytes.
+func (s *Server) takeUp(ctx context.Context, bytes int64) error {
+	err := s.opt.TakeUp(ctx, bytes)
+	if err != nil && ctx.Err() == nil {
+		return spec.ErrUnavailable.With("the server is stopping")
+	}
+	return err
 }
 
 // placed is a stream that has a place until it is closed.

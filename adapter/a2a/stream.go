@@ -32,18 +32,20 @@ type Stream struct {
 	contextID string
 	untilAsk  bool // ends where the task waits for an answer
 	over      bool
-	again     func() (*Stream, error) // begins anew from the task as it stands
-	leave     func()                  // gives its place back; nil: it has none
+	down      func()                                 // says that first is out; nil: nobody asks
+	again     func(context.Context) (*Stream, error) // begins anew from the task as it stands
+	leave     func()                                 // gives its place back; nil: it has none
 }
 
 // streamFrom begins with the task as it was after an event.
-func (s *Server) streamFrom(run *runs.Run, ext bool, limit *spec.Int, send bool, at int64) (*Stream, error) {
-	v, err := s.viewAt(run, ext, true, at)
+func (s *Server) streamFrom(ctx context.Context, run *runs.Run, ext bool, limit *spec.Int, send bool, at int64) (*Stream, error) {
+	v, err := s.largeAt(ctx, run, ext, at)
 	if err != nil {
 		return nil, err
 	}
 	limitHistory(&v.task, limit)
 	st := &Stream{first: snapshotFrames(v), taskID: v.task.ID, contextID: v.task.ContextID, untilAsk: send}
+	st.down = func() { s.opt.PutDown(ctx) }
 	state := v.task.Status.State
 	if state.Terminal() || send && state == spec.StateInputRequired {
 		return st, nil
@@ -51,7 +53,9 @@ func (s *Server) streamFrom(run *runs.Run, ext bool, limit *spec.Int, send bool,
 	if st.f, err = follow(run, v.t, v.last, nil); err != nil {
 		return nil, errorOf(err)
 	}
-	st.again = func() (*Stream, error) { return s.streamFrom(run, ext, limit, send, run.Log().Last()) }
+	st.again = func(ctx context.Context) (*Stream, error) {
+		return s.streamFrom(ctx, run, ext, limit, send, run.Log().Last())
+	}
 	return st, nil
 }
 
@@ -124,27 +128,29 @@ func (s *Server) subscribe(ctx context.Context, c Call, req *spec.SubscribeToTas
 	}
 	last := run.Log().Last()
 	if c.After > 0 && c.After < last {
-		return s.resume(run, c)
+		return s.resume(ctx, run, c)
 	}
 	if _, ended := run.Log().Ended(); ended {
 		return nil, spec.ErrUnsupported.With("the task has ended; GetTask has its result")
 	}
 	if c.After > 0 && c.After == last {
-		return s.resume(run, c)
+		return s.resume(ctx, run, c)
 	}
-	return s.streamFrom(run, c.Ext, nil, false, last)
+	return s.streamFrom(ctx, run, c.Ext, nil, false, last)
 }
 
-func (s *Server) resume(run *runs.Run, c Call) (*Stream, error) {
-	v, err := s.viewAt(run, c.Ext, false, c.After)
+func (s *Server) resume(ctx context.Context, run *runs.Run, c Call) (*Stream, error) {
+	v, err := s.viewAt(ctx, run, c.Ext, bare, c.After)
 	if err != nil {
 		return nil, err
 	}
 	st := &Stream{taskID: v.task.ID, contextID: v.task.ContextID}
-	st.again = func() (*Stream, error) { return s.streamFrom(run, c.Ext, nil, false, run.Log().Last()) }
+	st.again = func(ctx context.Context) (*Stream, error) {
+		return s.streamFrom(ctx, run, c.Ext, nil, false, run.Log().Last())
+	}
 	var gone *journal.GoneError
 	if st.f, err = follow(run, v.t, c.After, nil); errors.As(err, &gone) {
-		return st.again()
+		return st.again(ctx)
 	}
 	return st, errorOf(err)
 }
@@ -162,6 +168,10 @@ func (st *Stream) next(ctx context.Context, until time.Time) (frame, error) {
 		st.first = st.first[1:]
 		return f, nil
 	}
+	if st.down != nil {
+		st.down()
+		st.down = nil
+	}
 	if st.f == nil || st.over {
 		return frame{}, io.EOF
 	}
@@ -170,7 +180,7 @@ func (st *Stream) next(ctx context.Context, until time.Time) (frame, error) {
 	if errors.As(err, &gone) && st.again != nil {
 		// Without a disk a slow reader's next event may not be kept any more.
 		// The task as it stands has all that matters of it.
-		fresh, err := st.again()
+		fresh, err := st.again(ctx)
 		if err != nil {
 			return frame{}, err
 		}

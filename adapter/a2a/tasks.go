@@ -77,16 +77,39 @@ type view struct {
 	last int64 // the event up to which it is
 }
 
-func (s *Server) view(run *runs.Run, ext, artifacts bool) (view, error) {
-	return s.viewAt(run, ext, artifacts, 0)
+// shows is what of a task is wanted.
+type shows struct{ artifacts, history bool }
+
+var (
+	whole = shows{true, true}
+	bare  = shows{}
+)
+
+func (s *Server) view(ctx context.Context, run *runs.Run, ext bool, what shows) (view, error) {
+	return s.viewAt(ctx, run, ext, what, 0)
 }
 
-// viewAt is the task as it stood after an event; 0: as it stands.
-func (s *Server) viewAt(run *runs.Run, ext, artifacts bool, upTo int64) (view, error) {
+// viewAt is the task as it stood after an event; 0: as it stands. It gives up
+// when ctx ends.
+func (s *Server) viewAt(ctx context.Context, run *runs.Run, ext bool, what shows, upTo int64) (view, error) {
+	if ctx.Err() != nil { // it waited for its turn
+		return view{}, context.Cause(ctx)
+	}
 	meta := run.Log().Meta()
 	t := newTranslator(meta.ID, contextOf(run), meta.Backend, ext)
-	snap := newSnapshot(meta.ID, t.contextID, firstMessages(run), stamp(meta.Created.UnixMilli()))
-	last, err := t.fold(run.Log(), upTo, snap.apply)
+	var asked []spec.Message
+	if what.history {
+		asked = firstMessages(run)
+	}
+	snap := newSnapshot(meta.ID, t.contextID, asked, stamp(meta.Created.UnixMilli()))
+	snap.bare = !what.artifacts
+	var last int64
+	var err error
+	if _, ended := run.Log().Ended(); snap.bare && upTo == 0 && ended {
+		last, err = t.foldEnd(ctx, run.Log(), snap.apply)
+	} else {
+		last, err = t.fold(ctx, run.Log(), upTo, snap.apply)
+	}
 	if err != nil {
 		return view{}, errorOf(err)
 	}
@@ -96,7 +119,7 @@ func (s *Server) viewAt(run *runs.Run, ext, artifacts bool, upTo int64) (view, e
 			snap.apply(u)
 		}
 	}
-	v := view{task: snap.result(artifacts), t: t, last: last}
+	v := view{task: snap.result(), t: t, last: last}
 	if end, ended := run.Log().Ended(); ended && t.state.Terminal() {
 		v.task.Status.Timestamp = stamp(end.Ended.UnixMilli()) // what lists are sorted by
 	}
@@ -106,9 +129,22 @@ func (s *Server) viewAt(run *runs.Run, ext, artifacts bool, upTo int64) (view, e
 	return v, nil
 }
 
+// large is the task as it stands, for an answer with all of it, which waits for
+// its turn.
+func (s *Server) large(ctx context.Context, run *runs.Run, ext bool) (view, error) {
+	return s.largeAt(ctx, run, ext, 0)
+}
+
+func (s *Server) largeAt(ctx context.Context, run *runs.Run, ext bool, upTo int64) (view, error) {
+	if err := s.takeUp(ctx, run.Weight()); err != nil {
+		return view{}, err
+	}
+	return s.viewAt(ctx, run, ext, whole, upTo)
+}
+
 // settled waits until a task has ended or waits for its client.
 func (s *Server) settled(ctx context.Context, run *runs.Run) error {
-	v, err := s.view(run, false, false)
+	v, err := s.view(ctx, run, false, bare)
 	if err != nil {
 		return err
 	}
@@ -147,7 +183,7 @@ func (s *Server) GetTask(ctx context.Context, c Call, req *spec.GetTaskRequest) 
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.view(run, c.Ext, true)
+	v, err := s.large(ctx, run, c.Ext)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +203,7 @@ func (s *Server) CancelTask(ctx context.Context, c Call, req *spec.CancelTaskReq
 		return nil, errorOf(err)
 	}
 	ended := err != nil
-	v, err := s.view(run, c.Ext, true)
+	v, err := s.large(ctx, run, c.Ext)
 	if err != nil {
 		return nil, err
 	}
@@ -193,34 +229,26 @@ func (s *Server) ListTasks(ctx context.Context, c Call, req *spec.ListTasksReque
 	if err != nil {
 		return nil, err
 	}
-	rows, err := q.rows(s)
+	rows, err := q.rows(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	out := &spec.ListTasksResponse{Tasks: []*spec.Task{}, PageSize: q.size, TotalSize: len(rows)}
-	for _, r := range rows {
-		if q.after != "" && r.key() >= q.after {
-			continue
-		}
-		if len(out.Tasks) == q.size {
-			out.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(q.last))
-			break
-		}
-		run, err := q.m.Get(c.Owner, r.info.ID)
-		if err != nil {
-			continue // deleted meanwhile
-		}
-		v, err := s.view(run, c.Ext, req.IncludeArtifacts)
+	page := q.page(rows, out)
+	if err := s.takeUp(ctx, page.weight); err != nil {
+		return nil, err
+	}
+	limit := req.HistoryLength
+	if limit == nil {
+		limit = new(spec.Int)
+	}
+	for _, run := range page.runs {
+		v, err := s.view(ctx, run, c.Ext, page.what)
 		if err != nil {
 			return nil, err
 		}
-		limit := req.HistoryLength
-		if limit == nil {
-			limit = new(spec.Int)
-		}
 		limitHistory(&v.task, limit)
 		out.Tasks = append(out.Tasks, &v.task)
-		q.last = r.key()
 	}
 	return out, nil
 }
@@ -234,7 +262,6 @@ type query struct {
 	size    int
 	after   string // key of the last row of the page before
 	since   int64
-	last    string
 }
 
 func (s *Server) query(ctx context.Context, c Call, req *spec.ListTasksRequest) (*query, error) {
@@ -272,7 +299,7 @@ func (s *Server) query(ctx context.Context, c Call, req *spec.ListTasksRequest) 
 
 // rows are all tasks that the query means, in the order of the list. Logs are
 // read only of those that have not ended.
-func (q *query) rows(s *Server) ([]row, error) {
+func (q *query) rows(ctx context.Context, s *Server) ([]row, error) {
 	var rows []row
 	for _, info := range q.m.Infos(q.owner) {
 		contextID := info.ContextID
@@ -290,7 +317,7 @@ func (q *query) rows(s *Server) ([]row, error) {
 			if err != nil {
 				continue
 			}
-			v, err := s.view(run, false, false)
+			v, err := s.view(ctx, run, false, bare)
 			if err != nil {
 				return nil, err
 			}

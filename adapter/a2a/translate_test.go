@@ -51,7 +51,7 @@ func TestFilesPlansAndSubagents(t *testing.T) {
 	}
 	for _, ext := range []bool{false, true} {
 		out, snap := play(ext, list...)
-		task := snap.result(true)
+		task := snap.result()
 		if len(task.Artifacts) != 3 || len(task.Artifacts[0].Parts) != 2 || *task.Artifacts[0].Parts[1].Text != "+two" || task.Artifacts[0].Parts[0].Filename != "a.go" ||
 			task.Artifacts[1].Parts[0].Data == nil || string(task.Artifacts[2].Parts[0].Data) != `{"n":1}` || task.Status.State != spec.StateCompleted {
 			t.Errorf("%s", encode(task))
@@ -71,7 +71,7 @@ func TestPermissionIsHeldBack(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	out, snap := play(false, events.Status{State: events.StateWorking}, ask, events.Status{State: events.StateNotice}, events.PermissionResolved{RequestID: "r", Outcome: "allowed", By: "host"})
-	if len(out) != 3 || out[1].status.State != spec.StateInputRequired || out[2].status.State != spec.StateWorking || len(snap.result(false).History) != 1 {
+	if len(out) != 3 || out[1].status.State != spec.StateInputRequired || out[2].status.State != spec.StateWorking || len(snap.result().History) != 1 {
 		t.Errorf("%+v", out)
 	}
 	tr := newTranslator("run", "ctx", "simulate", false)

@@ -65,6 +65,7 @@ type Log struct {
 	volatile  bool  // its end is in memory only
 	unwritten bool  // and no line in runs.jsonl may say that it has ended
 	bytes     int64 // on disk, once ended
+	asked     int64 // bytes of request.json; 0: not looked at yet
 
 	request json.RawMessage // in memory only
 	blobs   []memoryBlob    // in memory only

@@ -122,6 +122,7 @@ func (s *Server) open(o Options) error {
 	opt := a2a.Options{
 		Owner: adapter.Owner, Spec: adapter.SpecOf, BaseURL: adapter.BaseURL, Open: len(o.Keys) == 0, Version: "test", Local: s.URL,
 		BothRoot: o.BothRoot, Signer: o.Signer, Profile: true, Heartbeat: o.Heartbeat, Write: o.Write, BodyLimit: o.BodyLimit, Logger: o.Logger, Intercept: tckagent.Intercept,
+		PutDown: adapter.PutDown, TakeUp: adapter.TakeUp,
 	}
 	if !o.NoPush {
 		opt.Push = &push.Options{Guard: netguard.New(o.PushAllow, "--push-allow"), Logger: o.Logger, Backoff: o.Backoff}
