@@ -3,6 +3,7 @@ package codex_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"innerd/backends/backendtest"
 	"innerd/backends/codex"
 	"innerd/events"
+	"innerd/test/agents"
 	"innerd/test/codexscript"
 	"innerd/test/modelstub"
 )
@@ -97,6 +99,77 @@ func TestHostileRoot(t *testing.T) {
 	}
 	if raw, err := os.ReadFile(filepath.Join(b.home, "codex", "config.toml")); err == nil && bytes.Contains(raw, []byte("trusted")) {
 		t.Errorf("codex has noted: %s", raw)
+	}
+}
+
+// TestTrustedAbove: what codex has once noted as trusted in its own settings (it
+// does so for a repository's root by itself, where a thread says nothing of it)
+// is not for innerd's threads, neither begun nor resumed: each folder from the
+// working one to the top is named to it as untrusted. Where one of them is
+// forgotten, the program that its .codex names is started.
+func TestTrustedAbove(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	below, marks := filepath.Join(root, "below"), t.TempDir()
+	dir := filepath.Join(below, "here")
+	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", root).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v: %s", err, out)
+	}
+	noted := ""
+	for name, d := range map[string]string{"root": root, "below": below} {
+		write(t, filepath.Join(d, ".codex", "config.toml"), fmt.Sprintf("[mcp_servers.%s]\ncommand = \"touch\"\nargs = [%q]\n", name, filepath.Join(marks, name)))
+		noted += fmt.Sprintf("[projects.%q]\ntrust_level = \"trusted\"\n", d)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ forgotten, bites string }{{"", ""}, {root, "root"}, {below, "below"}} {
+		b := newBench(t)
+		write(t, filepath.Join(b.home, "codex", "config.toml"), noted)
+		if c.forgotten != "" {
+			b.forget(t, c.forgotten)
+		}
+		conv, _ := b.open(t, backends.Config{Dir: dir}, text("one"), text("two"))
+		for i := range 2 { // begun, then resumed: with other instructions it is loaded anew
+			if _, _, err := run(t, conv, backendtest.Turn{}, backends.Settings{System: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+			if got := taken(t, marks); got != c.bites { // codex waits for its servers before it asks the model
+				t.Errorf("without %q, turn %d: of the folders' programs there ran %q, want %q", c.forgotten, i, got, c.bites)
+			}
+		}
+	}
+}
+
+// forget has codex not hear that a folder is not trusted.
+func (b *bench) forget(t *testing.T, dir string) {
+	t.Helper()
+	whole := b.wrapper
+	b.wrapper = filepath.Join(t.TempDir(), "codex")
+	agents.WriteProgram(t, b.wrapper, fmt.Sprintf("#!/bin/sh\n[ \"$1\" = app-server ] || exec %q \"$@\"\nsed -u 's|\"%s\":{\"trust_level\":\"untrusted\"},||' | %q \"$@\"\n", whole, dir, whole))
+}
+
+// taken are the names of a folder's files, which are removed.
+func taken(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
 	}
 }
 
