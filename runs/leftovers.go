@@ -16,6 +16,7 @@ type leftovers struct {
 	kind  events.Type // of the open block, TypeMessage or TypeReasoning; "": none is
 	id    string
 	text  strings.Builder
+	long  func() // called while the text is long
 	files []string
 	known map[string]bool // files
 	last  int64           // id of the last event
@@ -25,9 +26,15 @@ type leftovers struct {
 	ts    int64       // of end
 }
 
-// leftIn reads a log; with an error, as far as it can be read.
-func leftIn(ctx context.Context, log *journal.Log) (*leftovers, error) {
-	left := &leftovers{last: log.Last(), open: map[string]func(string) events.Data{}, known: map[string]bool{}}
+// longLeft is from how many bytes on an open text is closed alone: closing it
+// takes some times as many, and the server that a kill for want of memory ended
+// had several of them.
+const longLeft = 4 << 20
+
+// leftIn reads a log; with an error, as far as it can be read. It calls long
+// where the open text is, at times.
+func leftIn(ctx context.Context, log *journal.Log, long func()) (*leftovers, error) {
+	left := &leftovers{long: long, last: log.Last(), open: map[string]func(string) events.Data{}, known: map[string]bool{}}
 	for line, err := range log.Lines(ctx, 0, leaves) {
 		if err == nil {
 			err = left.see(line)
@@ -128,7 +135,9 @@ func (l *leftovers) delta(kind events.Type, id, delta string) {
 		l.kind, l.id = kind, id
 		l.text.Reset()
 	}
-	l.text.WriteString(delta)
+	if l.text.WriteString(delta); l.text.Len() > longLeft {
+		l.long()
+	}
 }
 
 // failed is the error that the log ends with: but for the end itself all of the

@@ -22,8 +22,9 @@ const conversationAge = 30 * 24 * time.Hour
 // were ended and before any Start. It stops soon after ctx ends, with its cause;
 // what was not done then is left to the next start.
 func (m *Manager) Recover(ctx context.Context) error {
+	var long sync.Mutex
 	each(ctx, m.store.Unfinished(), 16, func(log *journal.Log) { // each waits for the disk
-		err := closeLeft(ctx, log)
+		err := closeLeft(ctx, log, &long)
 		if ctx.Err() != nil && err != nil {
 			return // the next start does it
 		}
@@ -117,9 +118,20 @@ func (m *Manager) loadConversation(id string) {
 // closeLeft ends a log that has no end: open calls and requests, the open
 // block, then the error and the end. Where ctx ends before, nothing is written.
 // A start that was cut off while it wrote them left a part: of that nothing is
-// written again.
-func closeLeft(ctx context.Context, log *journal.Log) error {
-	left, err := leftIn(ctx, log)
+// written again. Where the open text is long, it holds the lock from there on.
+func closeLeft(ctx context.Context, log *journal.Log, long sync.Locker) error {
+	held := false
+	defer func() {
+		if held {
+			long.Unlock()
+		}
+	}()
+	left, err := leftIn(ctx, log, func() {
+		if !held {
+			long.Lock()
+			held = true
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -149,6 +161,6 @@ const noRoom = "the log could not take more"
 // it, or begin it where they see nothing. A journal asks for them where it had
 // to drop events, because its disk stayed full, before it writes a run's end.
 func Closing(log *journal.Log) []events.Data {
-	left, _ := leftIn(context.Background(), log) // what can't be read can't be closed
+	left, _ := leftIn(context.Background(), log, func() {}) // what can't be read can't be closed
 	return left.close(log, noRoom)
 }

@@ -255,6 +255,52 @@ func TestAStartIsStopped(t *testing.T) {
 	}
 }
 
+// Texts that are long are closed one after another, each whole.
+func TestLongTextsAreClosedOneByOne(t *testing.T) {
+	dir := t.TempDir()
+	s, err := journal.Open(dir, &journal.Options{Logger: discard, Fsync: journal.FsyncNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	piece := strings.Repeat("x", 1<<20)
+	for i := range 4 {
+		l, err := s.Create(journal.RunMeta{ID: fmt.Sprint("run-000", i), Backend: "simulate"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			if _, err := l.Append(events.MessageDelta{MessageID: "m", Delta: piece}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = startIn(t.Context(), t, dir, journal.OS()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	for _, info := range s.List() {
+		l, err := s.Get(info.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := 0
+		for e, err := range l.Snapshot(6, nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m, ok := e.Data.(events.Message); ok {
+				said = len(m.Content)
+			}
+		}
+		if info.End == nil || said != 6<<20 {
+			t.Errorf("%s: %+v, a message of %d bytes", info.ID, info.End, said)
+		}
+	}
+}
+
 // What closes a run is made of its events, whatever they are.
 func TestWhatIsLeftOpen(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -274,7 +274,10 @@ type stamp struct {
 	line int    // where the line begins
 }
 
-// maxUses is how many events of a flood share one look at the clock.
+// maxUses is how many events of a flood share one look at the clock. Where a
+// write hangs, the few that come meanwhile may share one too, however far apart
+// they are: how long ago it was says nothing but another look, and nobody sees
+// them before that write is over.
 const maxUses = 16
 
 // step moves on to an id. While a flood is being written, the clock is looked
