@@ -156,7 +156,8 @@ func TestNothingIsMadeForWhoLeft(t *testing.T) {
 	if n := <-s.answers(t, http.MethodGet, "/tasks/large-one", ""); n < largeTask {
 		t.Errorf("who stayed: %d bytes", n)
 	}
-	if n := run.folds.Load(); n > 2 {
+	// Some may have their turn before the server sees that they have left.
+	if n := run.folds.Load(); n > 2+int64(cap(left))/2 {
 		t.Errorf("it was folded %d times for two", n)
 	}
 }
