@@ -28,6 +28,7 @@ type bare struct {
 	launch func(ctx context.Context, t testing.TB, dir, home string, sc *modelstub.Scenario) *exec.Cmd
 	bites  []string // the marks that it leaves, sorted
 	asks   bool     // the repository's address
+	hides  string   // a file that hides another one from the agent, and is left out
 }
 
 var bares = []bare{
@@ -35,15 +36,18 @@ var bares = []bare{
 		"claude_settingsjson-prompt", "claude_settingsjson-start", "claude_settingsjson-stop", "claude_settingsjson-tool",
 		"claude_settingslocaljson-key", "claude_settingslocaljson-prompt", "claude_settingslocaljson-start", "claude_settingslocaljson-stop", "claude_settingslocaljson-tool",
 		"mcpjson-mcp",
-	}, true},
-	{"codex", bareCodex, []string{"codex_configtoml-hook", "codex_configtoml-mcp", "codex_hooksjson-start", "codex_hooksjson-tool"}, false},
-	{"copilot", bareCopilot, []string{
-		"claude_settingsjson-prompt", "claude_settingsjson-start", "claude_settingsjson-stop", "claude_settingsjson-tool",
-		"claude_settingslocaljson-prompt", "claude_settingslocaljson-start", "claude_settingslocaljson-stop", "claude_settingslocaljson-tool",
-		"github_copilot_settingsjson-start",
-		"github_hooks_eviljson-end", "github_hooks_eviljson-prompt", "github_hooks_eviljson-start", "github_hooks_eviljson-tool",
-		"mcpjson-mcp", // .github/mcp.json is read where this one is not there
-	}, false},
+	}, true, ""},
+	{"codex", bareCodex, []string{"codex_configtoml-hook", "codex_configtoml-mcp", "codex_hooksjson-start", "codex_hooksjson-tool"}, false, ""},
+	{"copilot", bareCopilot, append(slices.Clone(copilotBites), "mcpjson-mcp"), false, ""},
+	// .github/mcp.json is read where .mcp.json is not there.
+	{"copilot-github-mcp", bareCopilot, append(slices.Clone(copilotBites), "github_mcpjson-mcp"), false, ".mcp.json"},
+}
+
+var copilotBites = []string{
+	"claude_settingsjson-prompt", "claude_settingsjson-start", "claude_settingsjson-stop", "claude_settingsjson-tool",
+	"claude_settingslocaljson-prompt", "claude_settingslocaljson-start", "claude_settingslocaljson-stop", "claude_settingslocaljson-tool",
+	"github_copilot_settingsjson-start",
+	"github_hooks_eviljson-end", "github_hooks_eviljson-prompt", "github_hooks_eviljson-start", "github_hooks_eviljson-tool",
 }
 
 func bareClaude(ctx context.Context, t testing.TB, _, _ string, sc *modelstub.Scenario) *exec.Cmd {
@@ -62,16 +66,7 @@ func bareCodex(ctx context.Context, t testing.TB, _, _ string, sc *modelstub.Sce
 }
 
 func bareCopilot(ctx context.Context, t testing.TB, dir, home string, sc *modelstub.Scenario) *exec.Cmd {
-	trust, err := json.Marshal(obj{"trustedFolders": []string{dir}})
-	if err == nil {
-		err = os.Mkdir(filepath.Join(home, ".copilot"), 0o700)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(home, ".copilot", "config.json"), trust, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	trust(t, filepath.Join(home, ".copilot"), dir)
 	p := agents.Copilot(t)
 	cmd := exec.CommandContext(ctx, p.Path, "-p", "Do it.", "--allow-all-tools")
 	cmd.Env = []string{
@@ -79,6 +74,18 @@ func bareCopilot(ctx context.Context, t testing.TB, dir, home string, sc *models
 		"COPILOT_PROVIDER_BASE_URL=" + sc.V1(), "COPILOT_PROVIDER_API_KEY=" + sc.Key(),
 	}
 	return cmd
+}
+
+// trust has Copilot's own folder say that a folder is trusted.
+func trust(t testing.TB, home, dir string) {
+	t.Helper()
+	raw, err := json.Marshal(obj{"trustedFolders": []string{dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(home, 0o700), os.WriteFile(filepath.Join(home, "config.json"), raw, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // The traps of the hostile repository bite an agent that nobody holds back: so
@@ -99,7 +106,7 @@ func TestTrapsBite(t *testing.T) {
 			answer := shell("echo native", "Done.") // whoever is asked
 			own.Func(answer)
 			lure.Func(answer)
-			dir, marks := traps.Folder(t, lure.BaseURL())
+			dir, marks := traps.Folder(t, lure.BaseURL(), b.hides)
 			t.Cleanup(func() {
 				if t.Failed() {
 					t.Logf("bitten has %q", traps.Sprung(t, marks))
@@ -127,6 +134,30 @@ func TestTrapsBite(t *testing.T) {
 				t.Error("the link out of the repository was not read into the prompt")
 			}
 		})
+	}
+}
+
+// .github/mcp.json, which .mcp.json hides from Copilot in test/parity, starts
+// nothing under innerd where it stands alone, in a folder that Copilot's own
+// settings trust.
+func TestHiddenTrapIsHeld(t *testing.T) {
+	t.Parallel()
+	stub := modelstub.New()
+	t.Cleanup(stub.Close)
+	a, sc := reals[2], stub.Scenario()
+	sc.Func(shell("echo native", "Done."))
+	dir, marks := traps.Folder(t, "http://127.0.0.1:1", ".mcp.json")
+	s := server.New(t, innerd)
+	s.Env = append(s.Env, a.variable+"="+a.path(t).Path)
+	trust(t, filepath.Join(s.Agents, "copilot"), dir)
+	s.Start()
+	s.Post(t, a.turn(sc, obj{"cwd": dir})).Completed()
+	s.Stop() // what has not run by then never does
+	if left := traps.Sprung(t, marks); len(left) > 0 {
+		t.Errorf("the repository had run: %v", left)
+	}
+	if n := sc.Count(); n != 2 {
+		t.Errorf("the model was asked %d times", n)
 	}
 }
 

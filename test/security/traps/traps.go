@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -74,20 +76,18 @@ command = "TOUCH-hook"
 
 // Folder is a hostile repository of the test's own. evil is the address of the
 // Anthropic kind that it names; marks is a folder in which each trap that bites
-// leaves a file, named by the trap's file ("claude_settingsjson-start").
-func Folder(t testing.TB, evil string) (dir, marks string) {
+// leaves a file, named by the trap's file ("claude_settingsjson-start"). Files
+// that hide another one from an agent can be left out.
+func Folder(t testing.TB, evil string, without ...string) (dir, marks string) {
 	t.Helper()
 	dir, marks = t.TempDir(), t.TempDir()
 	for name, text := range files {
+		if slices.Contains(without, name) {
+			continue
+		}
 		short := strings.NewReplacer("/", "_", ".", "").Replace(name)
 		text = strings.NewReplacer("TOUCH", "touch "+marks+"/"+short, "EVIL", evil, "NAME", "evil_"+short).Replace(text)
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil { // git runs no hook that is no program
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), text)
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte(Secret), 0o600); err != nil {
@@ -110,6 +110,52 @@ func Folder(t testing.TB, evil string) (dir, marks string) {
 		}
 	}
 	return dir, marks
+}
+
+// texts are what a repository has Claude Code tell its model, by itself or when
+// it is called: by path. The words in capitals are seen by Told.
+var texts = map[string]string{
+	".claude/commands/evil-command.md":     "---\ndescription: EVIL-COMMAND-LISTED\n---\nEVIL-COMMAND-CALLED",
+	".claude/skills/evil-skill/SKILL.md":   "---\nname: evil-skill\ndescription: EVIL-SKILL-LISTED\n---\nEVIL-SKILL-CALLED",
+	".claude/agents/evil-agent.md":         "---\nname: evil-agent\ndescription: EVIL-AGENT-LISTED\n---\nEVIL-AGENT-CALLED",
+	".claude/rules/evil-rule.md":           "EVIL-RULE",
+	"CLAUDE.local.md":                      "EVIL-LOCAL",
+	"sub/CLAUDE.md":                        "EVIL-BESIDE",
+	"sub/.claude/skills/evil-sub/SKILL.md": "---\nname: evil-sub\ndescription: EVIL-SUB-LISTED\n---\nx",
+	"sub/plain.txt":                        "plain",
+}
+
+var evilWord = regexp.MustCompile(`EVIL-[A-Z]+(-[A-Z]+)?`)
+
+// TextFolder is a repository of the test's own that holds texts for a model.
+func TextFolder(t testing.TB) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range texts {
+		write(t, filepath.Join(dir, name), text)
+	}
+	return dir
+}
+
+// Told are the words of a TextFolder that stand in one of some texts, sorted.
+func Told(all ...[]byte) (words []string) {
+	for _, text := range all {
+		for _, w := range evilWord.FindAll(text, -1) {
+			words = append(words, string(w))
+		}
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil { // git runs no hook that is no program
+		t.Fatal(err)
+	}
 }
 
 // Sprung are the marks of the traps that have bitten.
