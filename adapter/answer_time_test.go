@@ -136,3 +136,26 @@ func TestUnseenCallersOfAnswers(t *testing.T) {
 		}
 	})
 }
+
+// An answer does not wait for what the body of its own request holds.
+func TestAnAnswerDoesNotWaitForItsBody(t *testing.T) {
+	const most = 4 << 20
+	for _, c := range []struct{ body, answer, counts int64 }{
+		{3 << 20, 3 << 20, 3 << 20}, // together too much
+		{2 << 20, 64 << 20, most},   // more than the body, and than all
+		{most, 2 << 20, 2 << 20},    // less: the rest is given back
+		{most, 1 << 20, most},       // small: the body counts on
+		{0, 2 << 20, 2 << 20},       // no large body
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := adapter.NewScales(most, scalePatience)
+			waited, counts, err := s.BodyAndAnswer(t.Context(), c.body, c.answer)
+			if err != nil || waited > 0 || counts != c.counts {
+				t.Errorf("%+v: it waited %v, and %d count, %v", c, waited, counts, err)
+			}
+			if !s.Free() {
+				t.Errorf("%+v: it counts on", c)
+			}
+		})
+	}
+}

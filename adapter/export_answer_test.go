@@ -32,3 +32,24 @@ func (s Scales) Answer(ctx context.Context, weight int64, queue func() (int, boo
 	}
 	return s.s.answer(weight, queue, cut).put, nil
 }
+
+// BodyAndAnswer counts a body, then the answer to its request: how long that waits
+// for its turn, and what counts then.
+func (s Scales) BodyAndAnswer(ctx context.Context, body, answer int64) (waited time.Duration, counts int64, err error) {
+	l := &load{scales: s.s, weight: body}
+	if err := l.take(ctx, ctx); err != nil {
+		return 0, 0, err
+	}
+	defer l.put()
+	began := time.Now()
+	if err := l.takeUp(ctx, answer, ctx); err != nil {
+		return 0, 0, err
+	}
+	waited = time.Since(began)
+	free := int64(0)
+	for s.s.sem.TryAcquire(1 << 10) {
+		free += 1 << 10
+	}
+	s.s.sem.Release(free)
+	return waited, s.s.most - free, nil
+}
