@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -74,11 +75,11 @@ func (c told) wait(t *testing.T, method string) {
 	}
 }
 
-// flooded is a task that has said 4 MB, and goes on.
-func flooded(t *testing.T, s *rig.Server) (c *client, id string) {
+// flooded is a task that has said so much, and goes on.
+func flooded(t *testing.T, s *rig.Server, kB int) (c *client, id string) {
 	t.Helper()
 	c = newClient(t, s)
-	id = c.send(message("flooded", "go", script(`[{"flood":{"deltas":4000,"bytes":1000}},{"ask":{"message":"go on?"}}]`, nil))).ID
+	id = c.send(message("flooded", "go", script(fmt.Sprintf(`[{"flood":{"deltas":%d,"bytes":1000}},{"ask":{"message":"go on?"}}]`, kB), nil))).ID
 	return c, id
 }
 
@@ -86,7 +87,7 @@ func flooded(t *testing.T, s *rig.Server) (c *client, id string) {
 func TestGRPCReaderThatTakesNothingIsCut(t *testing.T) {
 	cut := make(told, 10)
 	s := start(t, rig.Options{Dir: t.TempDir(), GRPC: "127.0.0.1:0", Write: 2 * time.Second, Logger: slog.New(cut)})
-	c, id := flooded(t, s)
+	c, id := flooded(t, s, 2500)
 	g := stub(t, s)
 	stuck, err := g.SubscribeToTask(t.Context(), &pb.SubscribeToTaskRequest{Id: id})
 	if err != nil {
@@ -122,7 +123,7 @@ func TestGRPCReaderThatTakesNothingIsCut(t *testing.T) {
 		t.Error("its stream has a clean end")
 	}
 	c.send(message("answer", "yes", inTask(id)))
-	if n, err := <-got, <-ended; n < 4000*1000 || !errors.Is(err, io.EOF) {
+	if n, err := <-got, <-ended; n < 2500*1000 || !errors.Is(err, io.EOF) {
 		t.Errorf("the other one has %d bytes, and then %v", n, err)
 	}
 }
@@ -131,7 +132,7 @@ func TestGRPCReaderThatTakesNothingIsCut(t *testing.T) {
 func TestGRPCAnswerThatNobodyTakesIsCut(t *testing.T) {
 	cut := make(told, 10)
 	s := start(t, rig.Options{Dir: t.TempDir(), GRPC: "127.0.0.1:0", Write: time.Second, Logger: slog.New(cut)})
-	_, id := flooded(t, s)
+	_, id := flooded(t, s, 2500)
 	r := raw(t, s, "GetTask", framed(t, &pb.GetTaskRequest{Id: id}), -1)
 	resp := <-r.answer
 	cut.wait(t, "/GetTask")
@@ -144,7 +145,7 @@ func TestGRPCAnswerThatNobodyTakesIsCut(t *testing.T) {
 func TestGRPCSlowReaderIsNotCut(t *testing.T) {
 	const limit = 3 * time.Second // a busy machine may not run the reader for a good part of a second
 	s := start(t, rig.Options{Dir: t.TempDir(), GRPC: "127.0.0.1:0", Write: limit})
-	_, id := flooded(t, s)
+	_, id := flooded(t, s, 3000)
 	began := time.Now()
 	g := stub(t, s, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
@@ -160,7 +161,7 @@ func TestGRPCSlowReaderIsNotCut(t *testing.T) {
 			n += len(p.GetText())
 		}
 	}
-	if took := time.Since(began); err != nil || n != 4000*1000 || took < 2*limit {
+	if took := time.Since(began); err != nil || n != 3000*1000 || took < 2*limit {
 		t.Errorf("%d bytes in %v: %v", n, took, err)
 	}
 }

@@ -47,6 +47,10 @@ const (
 	// of all of a connection.
 	streamWindow = 256 << 10
 	connWindow   = 8 << 20
+	// sendBuffer is what the kernel holds for a connection's peer. It lets a write
+	// go on when a third of it has been taken: of its own 4 MiB that would be more
+	// than a slow reader takes in its time.
+	sendBuffer = 512 << 10
 )
 
 // NewGRPC makes a GRPC. Who serves it says who may call.
@@ -66,7 +70,7 @@ func (g *GRPC) Serve(l net.Listener, h http.Handler) {
 	only.SetUnencryptedHTTP2(true)
 	g.http = &http.Server{
 		Handler: h, Protocols: only, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), ConnContext: connContext,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connWindow,
 			// A peer that is gone ends its streams, and one that takes nothing at all.
@@ -74,6 +78,16 @@ func (g *GRPC) Serve(l net.Listener, h http.Handler) {
 		},
 	}
 	go func() { g.done <- g.http.Serve(l) }() // ends with Stop or Close
+}
+
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	if within, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = within.NetConn()
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer)
+	}
+	return ctx
 }
 
 // ServeHTTP implements http.Handler: a call.
