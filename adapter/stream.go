@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"innerd/adapter/apart"
 	"innerd/events"
 	"innerd/events/journal"
 	"innerd/events/sse"
@@ -29,6 +30,12 @@ type stream struct {
 	gather    *gather
 	flushed   time.Time // when that was done last
 	buf       []byte
+
+	ctx    context.Context // of the request, and of the server's streams
+	cancel context.CancelCauseFunc
+	uncut  func() bool // ctx is the request's alone
+	remove func()      // from the streams that are open
+	scales *scales
 
 	until   context.Context // ends when the next heartbeat is due, or earlier
 	release context.CancelFunc
@@ -49,15 +56,30 @@ var noWait = func() context.Context {
 // serveStream sends a run's events after an id, live to the end. The answer
 // ends cleanly only when the log has: every other end is an abort, since a
 // clean one means success to hosts.
+//
+// A reader waits below this function for most of its life, and there are
+// thousands: what only the beginning or the end needs has frames of its own, so
+// that the stack of one that waits stays at 8 KB.
 func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journal.Filter) error {
-	cursor, err := run.Log().Follow(after, filter)
+	st, err := s.openStream(c, run, after, filter)
 	if err != nil {
 		return err
 	}
-	defer cursor.Close()
-	open, remove := s.streams.add(run, after)
-	defer remove()
+	defer st.close()
+	if err := st.pump(); err != nil {
+		s.cutStream(c.Request.Context(), run, err)
+	}
+	return nil
+}
 
+// openStream begins the answer; close what it gives.
+//
+//go:noinline
+func (s *Server) openStream(c *gin.Context, run Run, after int64, filter journal.Filter) (*stream, error) {
+	cursor, err := run.Log().Follow(after, filter)
+	if err != nil {
+		return nil, err
+	}
 	sse.SetHeader(c.Writer.Header())
 	c.Writer.WriteHeader(http.StatusOK)
 	c.Writer.WriteHeaderNow()
@@ -67,34 +89,48 @@ func (s *Server) serveStream(c *gin.Context, run Run, after int64, filter journa
 	if u, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
 		w = u.Unwrap()
 	}
+	now := time.Now()
 	st := &stream{
-		run: run, open: open, cursor: cursor, out: newPieceWriter(w, c.Request, s.opt.WriteProgress, run.OpenToolRequests),
-		heartbeat: s.opt.Heartbeat, wrote: time.Now(), frame: time.Now(), release: func() {}, gather: &s.gather,
+		run: run, cursor: cursor, out: newPieceWriter(w, c.Request, s.opt.WriteProgress, run.OpenToolRequests),
+		heartbeat: s.opt.Heartbeat, wrote: now, frame: now, release: func() {}, gather: &s.gather, scales: s.scales,
 	}
-	defer func() { st.release() }()
-	defer func() {
-		st.out.close()
-		s.scales.done(st.out.n)
-	}()
-	ctx, cancel := context.WithCancelCause(c.Request.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
-	if err := st.pump(ctx); err != nil {
-		s.counts.streamCut(c.Request.Context(), err)
-		// A write that was ended ends the request's context too.
-		if c.Request.Context().Err() == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			s.log.Info("stream cut", run.Log().Meta().LogAttr(), "reason", err)
-		}
-		panic(http.ErrAbortHandler)
+	st.open, st.remove = s.streams.add(run, after)
+	st.ctx, st.cancel = context.WithCancelCause(c.Request.Context())
+	st.uncut = context.AfterFunc(s.ctx, func() { st.cancel(context.Cause(s.ctx)) })
+	return st, nil
+}
+
+// close ends what openStream began.
+func (st *stream) close() {
+	st.uncut()
+	st.cancel(nil)
+	st.out.close()
+	st.scales.done(st.out.n)
+	st.release()
+	st.remove()
+	st.cursor.Close()
+}
+
+// cutStream aborts an answer whose log has not ended.
+//
+//go:noinline
+func (s *Server) cutStream(request context.Context, run Run, err error) {
+	s.counts.streamCut(request, err)
+	// A write that was ended ends the request's context too.
+	if request.Err() == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		s.log.Info("stream cut", run.Log().Meta().LogAttr(), "reason", err)
 	}
-	return nil
+	panic(http.ErrAbortHandler)
 }
 
 // pump writes until the log has ended.
-func (st *stream) pump(ctx context.Context) error {
+func (st *stream) pump() error {
 	st.held = true // the header, which goes out with the first frames, or alone where there are none
+	if err := st.catchUp(); err != nil {
+		return err
+	}
 	for {
-		batch, err := st.next(ctx)
+		batch, err := st.next()
 		switch {
 		case err == nil:
 			err = st.frames(batch)
@@ -109,12 +145,30 @@ func (st *stream) pump(ctx context.Context) error {
 	}
 }
 
+// catchUp writes what is there already, apart: net/http writes the header with
+// it, which takes a deep stack.
+func (st *stream) catchUp() (err error) {
+	apart.Do(func() {
+		for err == nil {
+			var b journal.Batch
+			if b, err = st.ready(); errors.Is(err, errNothing) || errors.Is(err, io.EOF) {
+				err = nil // what comes now, or nothing more, next says
+				return
+			}
+			if err == nil {
+				err = st.frames(b)
+			}
+		}
+	})
+	return err
+}
+
 // next waits for events, or until a heartbeat is due. The context with that
 // time is kept while it holds: most batches come long before it.
-func (st *stream) next(ctx context.Context) (journal.Batch, error) {
+func (st *stream) next() (journal.Batch, error) {
 	for {
 		if st.until == nil {
-			st.until, st.release = context.WithDeadlineCause(ctx, st.due(), errHeartbeat)
+			st.until, st.release = context.WithDeadlineCause(st.ctx, st.due(), errHeartbeat)
 		}
 		b, err := st.ready()
 		if errors.Is(err, errNothing) {
@@ -127,8 +181,8 @@ func (st *stream) next(ctx context.Context) (journal.Batch, error) {
 		}
 		st.release()
 		st.until = nil
-		if ctx.Err() != nil {
-			return b, context.Cause(ctx)
+		if st.ctx.Err() != nil {
+			return b, context.Cause(st.ctx)
 		}
 		if !time.Now().Before(st.due()) {
 			return b, errHeartbeat

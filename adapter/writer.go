@@ -33,9 +33,8 @@ type pieceWriter struct {
 	excuse func() bool        // true: standing still is allowed; nil: never
 	queue  func() (int, bool) // what the reader has not taken yet; nil: unknown
 
-	piece   int    // size of the next one
-	scratch []byte // joined small slices
-	n       int64  // bytes that were written
+	piece int   // size of the next one
+	n     int64 // bytes that were written
 
 	timer *time.Timer
 	mu    sync.Mutex // guards what follows, and keeps the timer off a response that is over
@@ -139,30 +138,39 @@ func (p *pieceWriter) write(b []byte) error {
 	return nil
 }
 
+// joined are buffers for small slices. A writer has one while it writes: most
+// of them wait for most of their lives.
+var joined = sync.Pool{New: func() any { return new([]byte) }}
+
 // writeAll writes slices: small ones joined, large ones as they are.
 func (p *pieceWriter) writeAll(bufs [][]byte) error {
 	if len(bufs) == 1 {
 		return p.write(bufs[0])
 	}
-	p.scratch = p.scratch[:0]
+	scratch := joined.Get().(*[]byte)
+	small := (*scratch)[:0]
+	defer func() {
+		*scratch = small
+		joined.Put(scratch)
+	}()
 	for _, b := range bufs {
-		if len(b) < joinBelow && len(p.scratch)+len(b) <= maxPiece {
-			p.scratch = append(p.scratch, b...)
+		if len(b) < joinBelow && len(small)+len(b) <= maxPiece {
+			small = append(small, b...)
 			continue
 		}
-		if err := p.write(p.scratch); err != nil {
+		if err := p.write(small); err != nil {
 			return err
 		}
-		p.scratch = p.scratch[:0]
+		small = small[:0]
 		if len(b) < joinBelow {
-			p.scratch = append(p.scratch, b...)
+			small = append(small, b...)
 			continue
 		}
 		if err := p.write(b); err != nil {
 			return err
 		}
 	}
-	return p.write(p.scratch)
+	return p.write(small)
 }
 
 // flush sends what the server still holds back.

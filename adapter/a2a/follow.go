@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"innerd/adapter/apart"
 	"innerd/events"
 	"innerd/events/journal"
 	"innerd/runs"
@@ -119,7 +120,7 @@ func (f *follower) read(ctx context.Context, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	apart(func() { err = f.take(b) })
+	apart.Do(func() { err = f.take(b) })
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"innerd/adapter/a2a/extension"
 	"innerd/adapter/a2a/spec"
+	"innerd/adapter/apart"
 	"innerd/runs"
 )
 
@@ -249,7 +250,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, st *Stream,
 	h.Set("X-Accel-Buffering", "no")
 	p := &sender{w: w, rc: http.NewResponseController(w), limit: s.opt.Write}
 	var err error
-	apart(func() {
+	apart.Do(func() {
 		w.WriteHeader(http.StatusOK)
 		err = p.rc.Flush()
 	})
@@ -263,12 +264,12 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, st *Stream,
 		case errors.Is(err, io.EOF) || ctx.Err() != nil:
 			return
 		case errors.Is(err, errTick):
-			apart(func() { err = p.write([]byte(": still here\n\n")) })
+			apart.Do(func() { err = p.write([]byte(": still here\n\n")) })
 		case err != nil:
 			_ = p.write(fail(s.public(ctx, "stream", err))) // its end says the rest
 			return
 		default:
-			apart(func() { err = p.frames(st, f, wrap) })
+			apart.Do(func() { err = p.frames(st, f, wrap) })
 		}
 		if err != nil {
 			return

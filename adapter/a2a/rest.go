@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"innerd/adapter/a2a/spec"
+	"innerd/adapter/apart"
 )
 
 // mediaType is that of HTTP+JSON.
@@ -201,7 +202,7 @@ func accepted(r *http.Request) string {
 func (s *Server) streamREST(w http.ResponseWriter, r *http.Request, c Call, open func(*Server, context.Context, Call, *spec.SendMessageRequest) (*Stream, error), given map[string]any) error {
 	var st *Stream
 	var err error
-	apart(func() {
+	apart.Do(func() {
 		var req *spec.SendMessageRequest
 		if req, err = read[spec.SendMessageRequest](s, w, r, given); err == nil {
 			st, err = open(s, r.Context(), c, req)

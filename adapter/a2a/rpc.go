@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"innerd/adapter/a2a/spec"
+	"innerd/adapter/apart"
 )
 
 type rpcRequest struct {
@@ -26,7 +27,7 @@ func (s *Server) serveRPC(w http.ResponseWriter, r *http.Request, c Call) {
 	var raw []byte
 	var req rpcRequest
 	var err error
-	apart(func() {
+	apart.Do(func() {
 		if raw, err = s.body(w, r); err == nil {
 			req, err = readRPC(raw)
 		}
@@ -171,7 +172,7 @@ func (s *Server) dispatchRPC(w http.ResponseWriter, r *http.Request, c Call, req
 	if open := streams[req.Method]; open != nil {
 		var st *Stream
 		var err error
-		apart(func() { st, err = open(s, r.Context(), c, params) })
+		apart.Do(func() { st, err = open(s, r.Context(), c, params) })
 		if err != nil {
 			s.failRPC(w, r, req.ID, err)
 			return
