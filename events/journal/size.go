@@ -71,7 +71,7 @@ func (l *Log) Tail(most int64) (after int64, err error) {
 	}
 	l.loading.Lock()
 	defer l.loading.Unlock()
-	after, err = l.tailOfFiles(after, most)
+	after, err = l.tailOfFiles(last, after, most)
 	return min(after, last-1), err
 }
 
@@ -95,9 +95,9 @@ func (l *Log) tailOfMemoryLocked(last, most int64) (after, left int64) {
 	return last, most
 }
 
-// tailOfFiles goes back from an event through the blocks of the files. The
-// caller holds loading, and a cursor.
-func (l *Log) tailOfFiles(after, most int64) (int64, error) {
+// tailOfFiles goes back from an event through the blocks of the files; last is
+// the last one of all. The caller holds loading, and a cursor.
+func (l *Log) tailOfFiles(last, after, most int64) (int64, error) {
 	for after > 0 {
 		seg, _, err := l.segmentOf(after)
 		if err != nil || seg.first == 0 {
@@ -112,7 +112,10 @@ func (l *Log) tailOfFiles(after, most int64) (int64, error) {
 			if b.first > after || b.count == 0 {
 				continue
 			}
-			if most -= int64(b.n); most < 0 {
+			if b.first != last { // the last one is in it anyway
+				most -= int64(b.n)
+			}
+			if most < 0 {
 				return after, nil
 			}
 			after = b.first - 1

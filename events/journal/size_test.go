@@ -104,6 +104,28 @@ func TestTail(t *testing.T) {
 	}
 }
 
+// An end that is long itself keeps none of what stands before it out, also where
+// it is read from files.
+func TestTailBeforeALongEnd(t *testing.T) {
+	const most = 256 << 10
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	l := create(t, s, run)
+	say(t, l, "short")
+	output := `"` + strings.Repeat("x", 2*most) + `"`
+	err := l.End([]events.Data{events.Usage{}, events.End{State: events.Completed, Output: []byte(output)}}, journal.RunEnd{State: events.Completed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	if l, err = open(t, dir, nil).Get(run); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := l.Tail(most); err != nil || after != 0 {
+		t.Errorf("of %d events not the first %d, %v", l.Last(), after, err)
+	}
+}
+
 // Who has left is not read for, also where nothing of it is wanted.
 func TestReadingEndsWithTheContext(t *testing.T) {
 	s := open(t, t.TempDir(), &journal.Options{MemoryBytes: 1})
