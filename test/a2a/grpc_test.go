@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -292,5 +293,34 @@ func TestGRPCMessageOverTheLimit(t *testing.T) {
 	_, err := stub(t, s).SendMessage(t.Context(), ask("tck-complete-task-large", strings.Repeat("x", largeText)))
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
+	}
+}
+
+// zeros is so many bytes, and how many of them were read.
+type zeros struct{ left, read atomic.Int64 }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	n := min(int64(len(p)), z.left.Load())
+	if n == 0 {
+		return 0, io.EOF
+	}
+	clear(p[:n])
+	z.left.Add(-n)
+	z.read.Add(n)
+	return int(n), nil
+}
+
+// What comes behind a call's message is no way around the limit, and what it
+// would be is not asked: nothing begins.
+func TestGRPCBodyThatDoesNotEnd(t *testing.T) {
+	s := start(t, rig.Options{GRPC: "127.0.0.1:0", BodyLimit: largeText / 2})
+	more := new(zeros)
+	more.left.Store(20 * largeText)
+	c := raw(t, s, "SendMessage", io.MultiReader(framed(t, ask("tck-complete-task-endless", "hello")), more), -1)
+	if code := c.code(t); code != "8" {
+		t.Errorf("status %s", code)
+	}
+	if n := more.read.Load(); n > 10*largeText {
+		t.Errorf("%d bytes of it were taken", n)
 	}
 }

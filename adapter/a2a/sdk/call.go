@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -28,11 +29,15 @@ type call struct {
 type callKey struct{}
 
 // begin waits for the body's end, and says that the operation is on until done.
+// One that was too long begins nothing.
 func (c *call) begin(ctx context.Context) (done func(), err error) {
 	select {
 	case <-c.body.read:
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	if c.body.left < 0 {
+		return nil, status.Error(codes.ResourceExhausted, errTooLong.Error())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,11 +56,18 @@ func (c *call) end() {
 	c.ops.Wait()
 }
 
+// prefix is what stands before a message: whether it is compressed, its length.
+const prefix = 5
+
+var errTooLong = errors.New("more has come than one message may have")
+
 // wholeBody fills each buffer that it is given: gRPC keeps them, so that of a
 // message that comes a byte a frame each byte would hold one. A call has one
-// message, and its sender ends it there.
+// message, and its sender ends it there: gRPC would keep what else comes, however
+// much, while the operation waits for the end.
 type wholeBody struct {
 	io.ReadCloser
+	left int64         // bytes that may come; negative: more have
 	read chan struct{} // closed at its end
 	once sync.Once
 }
@@ -66,6 +78,9 @@ func (b *wholeBody) Read(p []byte) (n int, err error) {
 		var k int
 		k, err = b.ReadCloser.Read(p[n:])
 		n += k
+	}
+	if b.left -= int64(n); b.left < 0 {
+		err = errTooLong
 	}
 	if err != nil {
 		b.once.Do(func() { close(b.read) })

@@ -12,7 +12,7 @@ import (
 
 // A body that comes a byte at a time fills the buffers that are kept of it.
 func TestBodyFillsBuffers(t *testing.T) {
-	body, read := sdk.WholeBody(iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 25))))
+	body, read := sdk.WholeBody(iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 25))), 25)
 	p := make([]byte, 10)
 	for _, want := range []int{10, 10, 5} {
 		n, err := body.Read(p)

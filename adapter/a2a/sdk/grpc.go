@@ -25,6 +25,7 @@ const GRPCPath = "/lf.a2a.v1.A2AService"
 type GRPC struct {
 	calls *grpc.Server
 	http  *http.Server
+	limit int64 // bytes of a message
 	write time.Duration
 	log   *slog.Logger
 	done  chan error
@@ -56,7 +57,7 @@ const (
 // NewGRPC makes a GRPC. Who serves it says who may call.
 func NewGRPC(s *a2a.Server, o GRPCOptions) *GRPC {
 	guard := guard{o.Logger}
-	g := &GRPC{write: o.Write, log: o.Logger, done: make(chan error, 1), calls: grpc.NewServer(
+	g := &GRPC{limit: int64(o.BodyLimit), write: o.Write, log: o.Logger, done: make(chan error, 1), calls: grpc.NewServer(
 		grpc.MaxRecvMsgSize(o.BodyLimit), grpc.UnaryInterceptor(guard.unary), grpc.StreamInterceptor(guard.stream),
 	)}
 	a2agrpc.NewHandler(&handler{s: s, owner: o.Owner}).RegisterWith(g.calls)
@@ -92,7 +93,7 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 
 // ServeHTTP implements http.Handler: a call.
 func (g *GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{body: &wholeBody{ReadCloser: r.Body, read: make(chan struct{})}}
+	c := &call{body: &wholeBody{ReadCloser: r.Body, left: g.limit + prefix, read: make(chan struct{})}}
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 	r.Body = c.body
 	out := &steadyWriter{ResponseWriter: w, rc: http.NewResponseController(w), limit: g.write}
