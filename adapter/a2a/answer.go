@@ -180,8 +180,8 @@ func (s *Server) steer(ctx context.Context, m *runs.Manager, run *runs.Run, c Ca
 	switch {
 	case errors.Is(err, runs.ErrUnsupported):
 		return spec.ErrUnsupported.With("this agent takes no messages while it works; wait for the task's end, or cancel it")
-	case errors.Is(err, runs.ErrEnded):
-		return spec.ErrUnsupported.With("the task has ended; send a message with its contextId alone to go on")
+	case errors.Is(err, runs.ErrEnded): // or is about to
+		return spec.ErrUnsupported.With("%v; send a message with its contextId alone to go on", err)
 	case err != nil:
 		return errorOf(err)
 	}

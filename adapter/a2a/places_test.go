@@ -45,6 +45,12 @@ func served(t *testing.T, p *places, intercept func(context.Context, *spec.SendM
 // servedIn is served with its state in a directory.
 func servedIn(t *testing.T, dir string, p *places, intercept func(context.Context, *spec.SendMessageRequest, *runs.Spec) *spec.Message) *a2a.Server {
 	t.Helper()
+	return servedBy(t, simulate.New(&simulate.Options{}), dir, p, intercept)
+}
+
+// servedBy is servedIn with another agent of that name.
+func servedBy(t *testing.T, agent backends.Backend, dir string, p *places, intercept func(context.Context, *spec.SendMessageRequest, *runs.Spec) *spec.Message) *a2a.Server {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	store, err := journal.Open(dir, &journal.Options{Logger: log, Closing: runs.Closing})
 	if err != nil {
@@ -52,7 +58,7 @@ func servedIn(t *testing.T, dir string, p *places, intercept func(context.Contex
 	}
 	m, err := runs.New(runs.Options{
 		Store: store, Bridge: toolbridge.New(&toolbridge.Options{Logger: log}), Default: simulate.Name, OpenServer: true, Logger: log,
-		Backends: []backends.Backend{simulate.New(&simulate.Options{})},
+		Backends: []backends.Backend{agent},
 	})
 	if err != nil {
 		t.Fatal(err)
