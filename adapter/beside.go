@@ -43,7 +43,7 @@ func (s *Server) unpacked(r *http.Request) (_ *http.Request, leave func()) {
 	r.ContentLength = -1
 	r, leave = s.weighed(r)
 	if b, ok := r.Body.(*weighedBody); ok {
-		b.free = packed
+		b.free, b.packed = packed, true
 	}
 	return r, leave
 }

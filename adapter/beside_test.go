@@ -113,3 +113,49 @@ func TestBesideACompressedBodyTakesItsTurn(t *testing.T) {
 		t.Errorf("then: %d", code)
 	}
 }
+
+// A compressed body that came slowly counts again when it is there, whatever it
+// was long: what it becomes is not known yet.
+func TestBesideASlowCompressedBodyTakesItsTurn(t *testing.T) {
+	s := scaled(t, 4*time.Second)
+	b := s.beside(t)
+	left := strings.Repeat("x", 64<<10)
+	body, fill := io.Pipe()
+	came := b.send(t, body, int64(len(left)), "gzip")
+	give := func(n int) {
+		if _, err := io.WriteString(fill, left[:n]); err != nil {
+			t.Error(err)
+		}
+		left = left[n:]
+	}
+	give(2000) // it counts
+	first := s.sender(t, "/message:stream", largeRun("large-one"))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // ends with the next one's turn
+		defer close(stopped)
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				give(1)
+			}
+		}
+	}()
+	first.asked(soon)
+	close(stop)
+	<-stopped
+	give(len(left))
+	_ = fill.Close()
+	select {
+	case code := <-came:
+		t.Errorf("it came while another was read: %d", code)
+	case <-time.After(never):
+		first.answer()
+		if code := <-came; code != http.StatusTeapot {
+			t.Errorf("then: %d", code)
+		}
+	}
+}

@@ -176,10 +176,11 @@ func (c *counted) end() {
 // weighedBody counts from the first byte that may be too many, until put.
 type weighedBody struct {
 	io.ReadCloser
-	ctx  context.Context
-	free int64 // bytes that come before it counts
-	n    int64
-	load load
+	ctx    context.Context
+	free   int64 // bytes that come before it counts
+	packed bool  // it may be compressed
+	n      int64
+	load   load
 }
 
 // Read implements io.Reader. It waits before the body is read, and at its end
@@ -205,8 +206,12 @@ func (b *weighedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// weigh has a body that did not say how long it is weigh from here on what it is.
+// weigh has a body that did not say how long it is weigh from here on what it is,
+// where that is what it says.
 func (b *weighedBody) weigh() {
+	if b.packed {
+		return
+	}
 	if b.n <= light {
 		b.load.weight = 0
 		return
