@@ -21,9 +21,9 @@ const slowTimes = 2
 // body has it, and fails with what ended ctx. A body that weighs less does not
 // count any more: who waited for what it holds itself would wait for ever.
 //
-// A caller that takes nothing of it for scales.patience is hung up on. One that
-// has not taken all of it by then lets the next ones in, as long as there are not
-// too many of those.
+// A caller that takes nothing of it for scales.patience is hung up on when others
+// wait. One that takes slowly lets the next ones in then, as long as there are
+// not too many of those.
 func TakeUp(ctx context.Context, bytes int64) error {
 	l := loadOf(ctx)
 	if l == nil {
@@ -111,13 +111,14 @@ func (a *answer) look() {
 		a.behind = now
 	}
 	a.left = n
-	switch late := now.Sub(a.behind) >= a.scales.patience; {
+	late, stood := now.Sub(a.behind) >= a.scales.patience, now.Sub(a.moved)
+	switch takes := stood < a.scales.patience/2; {
 	case !known:
 		if late { // as of a body
 			a.endLocked()
 			return
 		}
-	case now.Sub(a.moved) >= a.scales.patience, late && !a.slow && !a.slowlyLocked():
+	case stood >= a.scales.patience && a.scales.waiting.Load() > 0, late && takes && !a.slow && !a.slowlyLocked():
 		a.scales.log.Info("answer cut: its caller does not take it", "bytes", a.weight, "untaken", n)
 		a.cut() // it counts until what holds it has seen that
 		return

@@ -1,6 +1,7 @@
 package adapter_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,10 +62,42 @@ func TestAnAnswerCountsWhileItIsMade(t *testing.T) {
 	})
 }
 
+// waiter waits for all of the scales until the test ends, or has its turn.
+func waiter(t *testing.T, s adapter.Scales) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() { // ends with its turn, or with ctx
+		if put, err := s.Answer(ctx, scaleMost, nil, nil); err == nil {
+			put()
+		}
+	}()
+	synctest.Wait()
+}
+
+// A caller may take a large answer as late as it likes, while it keeps nobody
+// from theirs.
+func TestWhoTakesNothingHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := adapter.NewScales(scaleMost, scalePatience)
+		c := answer(t, s, 1000, false)
+		time.Sleep(time.Minute)
+		if c.cut.Load() || s.Free() {
+			t.Errorf("cut %v, and its memory counts no more: %v", c.cut.Load(), s.Free())
+		}
+		waiter(t, s)
+		time.Sleep(scaleLook)
+		if !c.cut.Load() {
+			t.Error("it holds another one up")
+		}
+	})
+}
+
 func TestWhoTakesNothingIsCutInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := adapter.NewScales(scaleMost, scalePatience)
 		c := answer(t, s, 0, false)
+		waiter(t, s)
 		time.Sleep(time.Minute) // in the making
 		c.left.Store(1000)
 		time.Sleep(scalePatience - scaleLook)
@@ -76,6 +109,7 @@ func TestWhoTakesNothingIsCutInTime(t *testing.T) {
 			t.Errorf("cut %v, and its memory counts no more: %v", c.cut.Load(), s.Free())
 		}
 		c.put()
+		synctest.Wait()
 		if !s.Free() {
 			t.Error("it counts on")
 		}
@@ -106,9 +140,11 @@ func TestSlowCallersOfAnswers(t *testing.T) {
 		if fourth.cut.Load() || !s.Free() {
 			t.Error("there is room for it")
 		}
+		last := answer(t, s, 0, false) // in the making
+		waiter(t, s)
 		slow[1].takes.Store(false) // stands still
 		time.Sleep(scalePatience + scaleLook)
-		if !slow[1].cut.Load() || fourth.cut.Load() {
+		if !slow[1].cut.Load() || fourth.cut.Load() || last.cut.Load() {
 			t.Error("who stands still is not cut, or another is")
 		}
 	})

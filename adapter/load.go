@@ -32,6 +32,7 @@ type scales struct {
 	drain    context.Context // ends the waits of what has not begun
 	cut      context.Context // ends every wait
 	log      *slog.Logger
+	waiting  atomic.Int64 // how many wait for their turn
 	over     atomic.Int64 // when the last large one was, Unix nanoseconds; 0: none yet
 }
 
@@ -135,6 +136,8 @@ func (s *scales) acquire(ctx, cut context.Context, weight int64) error {
 	if s.sem.TryAcquire(weight) {
 		return nil
 	}
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { untilHungUp(ctx, cancel) }) // ends with ctx
