@@ -16,6 +16,10 @@ import (
 // largeTask is longer than what sockets take of an answer that nobody reads.
 const largeTask = 6 << 20
 
+// slowCallers is how many answers of that length may wait for callers that take
+// them slowly.
+const slowCallers = 2
+
 // ended makes a run whose only message has so many bytes.
 func (s *server) ended(t *testing.T, id string, bytes int) *fakeRun {
 	t.Helper()
@@ -35,7 +39,7 @@ func (s *server) asks(t *testing.T, path string) net.Conn {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.(*net.TCPConn).SetReadBuffer(128 << 10)
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path); err != nil {
 		t.Fatal(err)
 	}
 	return conn
@@ -105,20 +109,30 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 }
 
 // A caller that takes nothing of a large answer is hung up on, and holds the
-// next ones up for no longer.
+// next ones up for no longer. On a busy machine one may look as if it took some,
+// and then counts among the slow: there is room for two of those.
 func TestWhoTakesNothingOfAnAnswerIsCut(t *testing.T) {
 	t.Parallel()
 	s := scaled(t, 500*time.Millisecond)
 	s.ended(t, "large-one", largeTask)
-	first := s.asks(t, "/tasks/large-one")
-	if _, err := first.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
+	still := make([]net.Conn, slowCallers+2)
+	for i := range still {
+		still[i] = s.asks(t, "/tasks/large-one")
+		if _, err := still[i].Read(make([]byte, 1)); err != nil { // its turn has come
+			t.Fatal(err)
+		}
 	}
 	if n := <-s.answers(t, http.MethodGet, "/tasks/large-one", ""); n < largeTask {
 		t.Errorf("the next: %d bytes", n)
 	}
-	if n, err := io.Copy(io.Discard, first); err == nil || n > largeTask {
-		t.Errorf("the first was not cut: %d bytes, %v", n, err)
+	cut := 0
+	for _, conn := range still {
+		if n, _ := io.Copy(io.Discard, conn); n < largeTask {
+			cut++
+		}
+	}
+	if cut < len(still)-slowCallers {
+		t.Errorf("%d of %d were cut", cut, len(still))
 	}
 }
 
