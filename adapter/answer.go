@@ -118,12 +118,21 @@ func (a *answer) look() {
 			a.endLocked()
 			return
 		}
-	case stood >= a.scales.patience && a.scales.waiting.Load() > 0, late && takes && !a.slow && !a.slowlyLocked():
-		a.scales.log.Info("answer cut: its caller does not take it", "bytes", a.weight, "untaken", n)
-		a.cut() // it counts until what holds it has seen that
+	case stood >= a.scales.patience && a.scales.waiting.Load() > 0:
+		a.giveUp("its caller takes nothing of it, and others wait")
+		return
+	case late && takes && !a.slow && !a.slowlyLocked():
+		a.giveUp("its caller takes it slowly, as too many others do")
 		return
 	}
 	a.timer.Reset(a.step())
+}
+
+// giveUp hangs up on the caller. The answer counts until what holds it has seen
+// that.
+func (a *answer) giveUp(why string) {
+	a.scales.log.Info("answer cut", "reason", why, "bytes", a.weight, "untaken", a.left)
+	a.cut()
 }
 
 // slowlyLocked lets the next ones in, if there is room for one more that takes

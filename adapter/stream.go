@@ -33,7 +33,7 @@ type stream struct {
 
 	ctx    context.Context // of the request, and of the server's streams
 	cancel context.CancelCauseFunc
-	uncut  func() bool // ctx is the request's alone
+	uncut  func() bool // stops the watch for the end of all streams
 	remove func()      // from the streams that are open
 	scales *scales
 
